@@ -1,0 +1,178 @@
+//! The connection pools, and the few things in which the two engines differ.
+
+use std::time::Duration;
+
+use sea_orm::{
+    ConnectOptions, ConnectionTrait, DatabaseBackend, DatabaseConnection, DatabaseTransaction, DbErr, ExecResult, QueryResult,
+    SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait, Value,
+};
+
+use crate::store_error::StoreError;
+
+/// How to reach the database.
+#[derive(Debug, Clone)]
+pub struct DatabaseSettings {
+    /// `sqlite://FILE?mode=rwc` or `postgres://USER@HOST/NAME`.
+    pub url: String,
+    /// Connections at most; on SQLite these read, and one more writes.
+    pub pool: u32,
+    /// How long to wait for a connection, and on SQLite for another process's write lock.
+    pub acquire_timeout: Duration,
+}
+
+/// Why no [`Database`] came about.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The URL names no database we know.
+    #[error("DATABASE_URL must begin with sqlite:// or postgres://")]
+    Scheme,
+    /// Every connection to an in-memory database would be a database of its own, and a forgotten key books twice.
+    #[error("DATABASE_URL: an in-memory SQLite database would forget its keys; name a file")]
+    InMemory,
+    /// The folder of the SQLite file cannot be made.
+    #[error("cannot make the folder of the SQLite file: {0}")]
+    Folder(#[source] std::io::Error),
+    /// The database does not answer.
+    #[error("cannot open the database: {0}")]
+    Unreachable(#[source] DbErr),
+}
+
+/// The database. On SQLite there is one connection that writes, so that our own writers queue up instead of colliding;
+/// other processes are waited for (`busy_timeout`).
+#[derive(Debug, Clone)]
+pub struct Database {
+    read: DatabaseConnection,
+    write: DatabaseConnection,
+}
+
+impl Database {
+    /// Opens the pools.
+    ///
+    /// # Errors
+    /// [`ConnectError`]; nothing is left open then.
+    pub async fn connect(settings: &DatabaseSettings) -> Result<Self, ConnectError> {
+        if settings.url.starts_with("postgres://") || settings.url.starts_with("postgresql://") {
+            let pool = open(options(settings, settings.pool)).await?;
+            return Ok(Self { read: pool.clone(), write: pool });
+        }
+        if !settings.url.starts_with("sqlite:") {
+            return Err(ConnectError::Scheme);
+        }
+        if settings.url.contains(":memory:") || settings.url.contains("mode=memory") {
+            return Err(ConnectError::InMemory);
+        }
+        let sqlite = |connections| {
+            let mut options = options(settings, connections);
+            let busy = settings.acquire_timeout;
+            options.map_sqlx_sqlite_opts(move |o| {
+                o.pragma("journal_mode", "WAL").pragma("synchronous", "FULL").pragma("foreign_keys", "ON").busy_timeout(busy)
+            });
+            options
+        };
+        let write = open(sqlite(1)).await?;
+        Ok(Self { read: open(sqlite(settings.pool)).await?, write })
+    }
+
+    /// Brings the schema up to date; safe with many processes at once.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the schema is as it was then.
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        Ok(migration::up(&self.write).await?)
+    }
+
+    /// Whether the database answers.
+    ///
+    /// # Errors
+    /// [`StoreError`] where it does not.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.read_one("SELECT 1 AS one", vec![]).await.map(|_| ())
+    }
+
+    /// Closes the pools; statements under way are finished.
+    pub async fn close(self) {
+        // An error here has nobody to act on it: the process is about to end.
+        let _ = self.read.close().await;
+        let _ = self.write.close().await;
+    }
+
+    pub(crate) async fn read_one(&self, sql: &str, values: Vec<Value>) -> Result<Option<QueryResult>, StoreError> {
+        Ok(self.read.query_one_raw(self.statement(sql, values)).await?)
+    }
+
+    pub(crate) async fn read_all(&self, sql: &str, values: Vec<Value>) -> Result<Vec<QueryResult>, StoreError> {
+        Ok(self.read.query_all_raw(self.statement(sql, values)).await?)
+    }
+
+    pub(crate) async fn write_one(&self, sql: &str, values: Vec<Value>) -> Result<Option<QueryResult>, StoreError> {
+        Ok(self.write.query_one_raw(self.statement(sql, values)).await?)
+    }
+
+    pub(crate) async fn write_all(&self, sql: &str, values: Vec<Value>) -> Result<Vec<QueryResult>, StoreError> {
+        Ok(self.write.query_all_raw(self.statement(sql, values)).await?)
+    }
+
+    /// Rows changed.
+    pub(crate) async fn execute(&self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+        Ok(self.write.execute_raw(self.statement(sql, values)).await?.rows_affected())
+    }
+
+    /// A transaction that is a writer from its begin: SQLite's deferred ones fail when another writer got in between.
+    pub(crate) async fn begin(&self) -> Result<Transaction<'_>, StoreError> {
+        let options = TransactionOptions { sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate), ..Default::default() };
+        Ok(Transaction { database: self, inner: self.write.begin_with_options(options).await? })
+    }
+
+    pub(crate) fn is_postgres(&self) -> bool {
+        self.write.get_database_backend() == DatabaseBackend::Postgres
+    }
+
+    /// `{now}` is the database's clock in milliseconds; `{skip_locked}` lets several sweepers share a table, and `{for_update}` locks what
+    /// was read until the end of the statement. SQLite has one writer at a time and needs neither.
+    fn statement(&self, sql: &str, values: Vec<Value>) -> Statement {
+        let (now, skip_locked, for_update) = if self.is_postgres() {
+            ("(extract(epoch FROM statement_timestamp()) * 1000)::bigint", "FOR UPDATE SKIP LOCKED", "FOR UPDATE")
+        } else {
+            ("CAST(round(unixepoch('subsec') * 1000) AS INTEGER)", "", "")
+        };
+        let sql = sql.replace("{now}", now).replace("{skip_locked}", skip_locked).replace("{for_update}", for_update);
+        Statement::from_sql_and_values(self.write.get_database_backend(), sql, values)
+    }
+}
+
+/// A transaction of a few local statements; dropped without [`Transaction::commit`] it is rolled back.
+pub(crate) struct Transaction<'a> {
+    database: &'a Database,
+    inner: DatabaseTransaction,
+}
+
+impl Transaction<'_> {
+    pub(crate) async fn execute(&self, sql: &str, values: Vec<Value>) -> Result<ExecResult, StoreError> {
+        Ok(self.inner.execute_raw(self.database.statement(sql, values)).await?)
+    }
+
+    pub(crate) async fn commit(self) -> Result<(), StoreError> {
+        Ok(self.inner.commit().await?)
+    }
+
+    pub(crate) async fn rollback(self) -> Result<(), StoreError> {
+        Ok(self.inner.rollback().await?)
+    }
+}
+
+fn options(settings: &DatabaseSettings, connections: u32) -> ConnectOptions {
+    let mut options = ConnectOptions::new(settings.url.clone());
+    options
+        .max_connections(connections)
+        .acquire_timeout(settings.acquire_timeout)
+        .connect_timeout(settings.acquire_timeout)
+        .sqlx_logging(false)
+        // A ping before every acquire would be a round trip a statement.
+        .test_before_acquire_if_idle_for(Duration::from_secs(5));
+    options
+}
+
+async fn open(options: ConnectOptions) -> Result<DatabaseConnection, ConnectError> {
+    migration::create_folder(options.get_url()).map_err(ConnectError::Folder)?;
+    sea_orm::Database::connect(options).await.map_err(ConnectError::Unreachable)
+}

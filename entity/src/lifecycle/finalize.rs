@@ -1,0 +1,221 @@
+//! Finalize: the answer and what it says about the reservation become one commit. What a crash leaves is both or neither.
+
+use super::Lease;
+use crate::database::{Database, Transaction};
+use crate::idempotency_key::{Answer, Record, State};
+use crate::key_scope::KeyDigest;
+use crate::key_state::Event;
+use crate::reservation::{Details, Reservation};
+use crate::store_error::StoreError;
+
+/// What the answer says about the reservation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Nothing: the booking system refused.
+    None,
+    /// It is booked.
+    Create(NewReservation),
+    /// It has these values now.
+    Change {
+        /// The values, the booking's id and the version after the change.
+        after: Reservation,
+        /// Until when a late first send could still undo a later change.
+        busy_for_ms: Option<i64>,
+    },
+    /// It is cancelled.
+    Cancel {
+        /// The reservation's id.
+        id: String,
+        /// When the cancellation was asked for.
+        at_ms: i64,
+    },
+}
+
+/// A reservation that the booking system has confirmed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewReservation {
+    /// Its id, which is the reference.
+    pub id: String,
+    /// Whose it is.
+    pub account: String,
+    /// What the caller asked for.
+    pub details: Details,
+    /// The booking system's id.
+    pub booking_id: String,
+    /// When the reference was made.
+    pub created_at_ms: i64,
+}
+
+/// What became of a finalize.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finalized {
+    /// Committed, by this worker.
+    Done,
+    /// Somebody else has the key.
+    LeaseLost,
+}
+
+/// How the key is compared.
+enum Owner<'a> {
+    Lease(&'a Lease),
+    Attempt(&'a Record),
+}
+
+impl Owner<'_> {
+    const fn event(&self) -> Event {
+        match self {
+            Self::Lease(_) => Event::Finalize,
+            Self::Attempt(_) => Event::FindLate,
+        }
+    }
+
+    fn digest(&self) -> KeyDigest {
+        match self {
+            Self::Lease(lease) => lease.digest,
+            Self::Attempt(record) => record.digest,
+        }
+    }
+
+    /// `lease_token = $2` or `attempt = $2`, and its value.
+    fn proof(&self) -> (&'static str, sea_orm::Value) {
+        match self {
+            Self::Lease(lease) => ("lease_token = $2", lease.token.clone().into()),
+            Self::Attempt(record) => ("attempt = $2", record.attempt.into()),
+        }
+    }
+}
+
+/// Stores the answer under the lease. Repeating it after a lost acknowledgement is harmless: [`Finalized::Done`] again if it was ours.
+///
+/// # Errors
+/// [`StoreError`]: the commit may or may not have happened; finalize again to find out.
+pub async fn finalize(
+    db: &Database,
+    lease: &Lease,
+    answer: &Answer,
+    effect: &Effect,
+    retention_ms: i64,
+) -> Result<Finalized, StoreError> {
+    if store(db, &Owner::Lease(lease), answer, effect, retention_ms).await? {
+        return Ok(Finalized::Done);
+    }
+    let record = super::find::find(db, &lease.digest).await?;
+    let ours = record.is_some_and(|r| matches!(r.state, State::Completed { .. }) && r.lease_token.as_deref() == Some(&lease.token));
+    Ok(if ours { Finalized::Done } else { Finalized::LeaseLost })
+}
+
+/// Stores the answer of a late booking that the second look found; nothing happens to a key that moved meanwhile.
+///
+/// # Errors
+/// [`StoreError`]: the look comes up again.
+pub async fn find_late(
+    db: &Database,
+    seen: &Record,
+    answer: &Answer,
+    effect: &Effect,
+    retention_ms: i64,
+) -> Result<Finalized, StoreError> {
+    Ok(if store(db, &Owner::Attempt(seen), answer, effect, retention_ms).await? { Finalized::Done } else { Finalized::LeaseLost })
+}
+
+fn complete(owner: &Owner<'_>, answer: &Answer, retention_ms: i64) -> (String, Vec<sea_orm::Value>) {
+    let (proof, value) = owner.proof();
+    let sql = format!(
+        "UPDATE idempotency_key SET state = 'completed', lease_until_ms = NULL, lease_ended_at_ms = NULL, next_look_at_ms = NULL, \
+         answer_status = $3, answer_content_type = $4, answer_location = $5, answer_etag = $6, answer_body = $7, \
+         completed_at_ms = {{now}}, expires_at_ms = {{now}} + $8 WHERE digest = $1 AND {proof} AND {}",
+        owner.event().guard()
+    );
+    let values = vec![
+        owner.digest().as_bytes().to_vec().into(),
+        value,
+        i64::from(answer.status).into(),
+        answer.content_type.clone().into(),
+        answer.location.clone().into(),
+        answer.etag.clone().into(),
+        answer.body.clone().into(),
+        retention_ms.into(),
+    ];
+    (sql, values)
+}
+
+/// Whether the key was ours to complete.
+async fn store(db: &Database, owner: &Owner<'_>, answer: &Answer, effect: &Effect, retention_ms: i64) -> Result<bool, StoreError> {
+    let (complete, mut values) = complete(owner, answer, retention_ms);
+    match effect {
+        Effect::None => Ok(db.execute(&complete, values).await? > 0),
+        Effect::Create(new) if db.is_postgres() => {
+            values.extend(reservation_values(new));
+            let insert = insert_reservation(8, "SELECT", "FROM done");
+            let sql = format!("WITH done AS ({complete} RETURNING digest) {insert}");
+            Ok(db.execute(&sql, values).await? > 0)
+        }
+        Effect::Create(new) => {
+            let tx = db.begin().await?;
+            let done = tx.execute(&complete, values).await?.rows_affected() > 0;
+            if done {
+                tx.execute(&insert_reservation(0, "VALUES (", ")"), reservation_values(new)).await?;
+            }
+            end(tx, done).await
+        }
+        Effect::Change { after, busy_for_ms } => {
+            let tx = db.begin().await?;
+            // The reservation first, the key second: the order in which a claim of the next change locks them.
+            let sql = "UPDATE reservation SET quantity = $2, starts_at_us = $3, ends_at_us = $4, note = $5, version = $6, \
+                 updated_at_ms = $7, busy_until_ms = {now} + $8 WHERE id = $1 AND version = $6 - 1 AND status = 'confirmed'";
+            let details = &after.details;
+            let changed = vec![
+                after.id.clone().into(),
+                i64::from(details.quantity).into(),
+                details.starts_at.map(|t| t.micros()).into(),
+                details.ends_at.map(|t| t.micros()).into(),
+                details.note.clone().into(),
+                after.version.into(),
+                after.updated_at_ms.into(),
+                (*busy_for_ms).into(),
+            ];
+            let done = tx.execute(sql, changed).await?.rows_affected() > 0 && tx.execute(&complete, values).await?.rows_affected() > 0;
+            end(tx, done).await
+        }
+        Effect::Cancel { id, at_ms } => {
+            let tx = db.begin().await?;
+            let sql = "UPDATE reservation SET status = 'cancelled', version = version + 1, updated_at_ms = $2 \
+                 WHERE id = $1 AND status = 'confirmed'";
+            let done = tx.execute(sql, vec![id.clone().into(), (*at_ms).into()]).await?.rows_affected() > 0
+                && tx.execute(&complete, values).await?.rows_affected() > 0;
+            end(tx, done).await
+        }
+    }
+}
+
+async fn end(tx: Transaction<'_>, done: bool) -> Result<bool, StoreError> {
+    if done { tx.commit().await? } else { tx.rollback().await? }
+    Ok(done)
+}
+
+/// The insert, its parameters counted from `$offset + 1`.
+fn insert_reservation(offset: usize, open: &str, close: &str) -> String {
+    let parameters: Vec<_> = (1..=11).map(|n| format!("${}", n + offset)).collect();
+    format!(
+        "INSERT INTO reservation (id, account, item_code, quantity, reserved_by, starts_at_us, ends_at_us, note, booking_id, \
+         created_at_ms, updated_at_ms, status) {open} {}, 'confirmed' {close}",
+        parameters.join(", ")
+    )
+}
+
+fn reservation_values(new: &NewReservation) -> Vec<sea_orm::Value> {
+    let details = &new.details;
+    vec![
+        new.id.clone().into(),
+        new.account.clone().into(),
+        details.item_code.clone().into(),
+        i64::from(details.quantity).into(),
+        details.reserved_by.clone().into(),
+        details.starts_at.map(|t| t.micros()).into(),
+        details.ends_at.map(|t| t.micros()).into(),
+        details.note.clone().into(),
+        new.booking_id.clone().into(),
+        new.created_at_ms.into(),
+        new.created_at_ms.into(),
+    ]
+}

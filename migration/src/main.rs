@@ -1,0 +1,50 @@
+//! `cargo run -p migration -- up|status`: the schema by hand. `api` and `jobs` also run `up` at their start.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command prints its answer and its one line of error")]
+
+use clap::{Parser, Subcommand};
+use sea_orm_migration::sea_orm::{ConnectOptions, Database};
+use std::process::ExitCode;
+
+/// The schema of the reservation API.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// Database to migrate: `sqlite://FILE?mode=rwc` or `postgres://USER@HOST/NAME`.
+    #[arg(long, env = "DATABASE_URL", default_value = "sqlite://data/reservations.db?mode=rwc", global = true)]
+    database_url: String,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Apply what is pending; safe with many processes at once.
+    Up,
+    /// List all migrations and whether they are applied.
+    Status,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    match run(Arguments::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("migration: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    migration::create_folder(&arguments.database_url)?;
+    let mut options = ConnectOptions::new(arguments.database_url);
+    options.max_connections(1).sqlx_logging(false);
+    let db = Database::connect(options).await?;
+    if matches!(arguments.command, Command::Up) {
+        migration::up(&db).await?;
+    }
+    for (name, applied) in migration::status(&db).await? {
+        println!("{} {name}", if applied { "applied" } else { "pending" });
+    }
+    Ok(())
+}
