@@ -22,3 +22,11 @@ impl From<DbErr> for StoreError {
         }
     }
 }
+
+impl StoreError {
+    /// The database did not answer within the caller's time.
+    #[must_use]
+    pub fn timed_out() -> Self {
+        Self::Unavailable(DbErr::Custom("no answer in time".into()))
+    }
+}

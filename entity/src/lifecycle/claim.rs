@@ -49,6 +49,8 @@ pub enum Guard {
     },
     /// A cancellation: confirmed and not busy.
     Cancel,
+    /// The key was there a moment ago: if it is gone, nothing is made, and the caller has to decide anew.
+    Known,
 }
 
 /// What a request gets to know about its key. (A few hundred bytes, once a request: not worth a box.)
@@ -84,12 +86,13 @@ const TRIES: usize = 32;
 /// [`StoreError`]: the claim may or may not have taken effect; claim again with the same token to find out.
 pub async fn claim(db: &Database, new: &NewKey, fingerprint_of: FingerprintOf<'_>, look_first: bool) -> Result<Claimed, StoreError> {
     for round in 0..TRIES {
-        let insert_first = round > 0 || !look_first;
+        let insert_first = (round > 0 || !look_first) && !matches!(new.guard, Guard::Known);
         if insert_first && let Some(record) = insert(db, new).await? {
             return Ok(Claimed::Mine(work(new, Origin::First, record)));
         }
         let Some(record) = find(db, &new.digest).await? else {
             match new.guard {
+                Guard::Known => return Ok(Claimed::Blocked),
                 Guard::Change { .. } | Guard::Cancel if insert_first => return Ok(Claimed::Blocked),
                 // Never there, or gone between the two statements.
                 Guard::Change { .. } | Guard::Cancel | Guard::None => continue,
@@ -159,6 +162,7 @@ async fn insert(db: &Database, new: &NewKey) -> Result<Option<Record>, StoreErro
             values.push(None::<Vec<u8>>.into());
             format!("SELECT {VALUES} {FROM_RESERVATION} {{for_update}}) AS reservation WHERE true")
         }
+        Guard::Known => return Ok(None),
     };
     let sql = format!("{HEAD} {source} ON CONFLICT DO NOTHING RETURNING {COLUMNS}");
     db.write_one(&sql, values).await?.as_ref().map(Record::read).transpose()

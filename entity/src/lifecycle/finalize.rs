@@ -58,29 +58,31 @@ pub enum Finalized {
 /// How the key is compared.
 enum Owner<'a> {
     Lease(&'a Lease),
-    Attempt(&'a Record),
+    SecondLook(&'a Record),
+    Operator(&'a Record),
 }
 
 impl Owner<'_> {
     const fn event(&self) -> Event {
         match self {
-            Self::Lease(_) => Event::Finalize,
-            Self::Attempt(_) => Event::FindLate,
+            Self::Lease(_) | Self::Operator(_) => Event::Finalize,
+            Self::SecondLook(_) => Event::FindLate,
         }
     }
 
     fn digest(&self) -> KeyDigest {
         match self {
             Self::Lease(lease) => lease.digest,
-            Self::Attempt(record) => record.digest,
+            Self::SecondLook(record) | Self::Operator(record) => record.digest,
         }
     }
 
-    /// `lease_token = $2` or `attempt = $2`, and its value.
+    /// The lease token, or state and attempt as they were seen; with the value of `$2`.
     fn proof(&self) -> (&'static str, sea_orm::Value) {
         match self {
             Self::Lease(lease) => ("lease_token = $2", lease.token.clone().into()),
-            Self::Attempt(record) => ("attempt = $2", record.attempt.into()),
+            Self::SecondLook(record) => ("attempt = $2", record.attempt.into()),
+            Self::Operator(record) => ("attempt = $2 AND state = 'outcome_unknown'", record.attempt.into()),
         }
     }
 }
@@ -115,7 +117,18 @@ pub async fn find_late(
     effect: &Effect,
     retention_ms: i64,
 ) -> Result<Finalized, StoreError> {
-    Ok(if store(db, &Owner::Attempt(seen), answer, effect, retention_ms).await? { Finalized::Done } else { Finalized::LeaseLost })
+    Ok(if store(db, &Owner::SecondLook(seen), answer, effect, retention_ms).await? { Finalized::Done } else { Finalized::LeaseLost })
+}
+
+/// As [`find_late`], for what an operator says of an unknown key.
+pub(super) async fn resolve(
+    db: &Database,
+    seen: &Record,
+    answer: &Answer,
+    effect: &Effect,
+    retention_ms: i64,
+) -> Result<Finalized, StoreError> {
+    Ok(if store(db, &Owner::Operator(seen), answer, effect, retention_ms).await? { Finalized::Done } else { Finalized::LeaseLost })
 }
 
 fn complete(owner: &Owner<'_>, answer: &Answer, retention_ms: i64) -> (String, Vec<sea_orm::Value>) {

@@ -11,8 +11,10 @@ mod finalize;
 mod find;
 mod free;
 mod give_up;
+mod list;
 mod release;
 mod renew;
+mod resolve;
 mod second_look;
 mod take_over;
 
@@ -23,8 +25,10 @@ pub use finalize::{Effect, Finalized, NewReservation, finalize, find_late};
 pub use find::{find, find_creation, find_unsettled_change};
 pub use free::free;
 pub use give_up::give_up;
+pub use list::{KeyFilter, find_by_reference, list};
 pub use release::release;
 pub use renew::{Renewed, renew};
+pub use resolve::{resolve_answered, resolve_not_booked};
 pub use second_look::{confirm_absence, postpone_second_look, take_second_looks};
 pub use take_over::{take_for_look_again, take_over_stale};
 

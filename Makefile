@@ -1,0 +1,37 @@
+# Everything a contributor runs. `make help` lists it; CI runs the same commands through .ci/run.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+
+# Most tests wait for leases and time-outs rather than for the processor, so more run at once than there are cores.
+export RUST_TEST_THREADS ?= 6
+
+CARGO_DENY_VERSION := 0.20.2
+
+.PHONY: help build test lint openapi bench deny-installed
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+
+build: ## build every binary
+	cargo build --workspace
+
+test: build ## run all tests, on SQLite and on PostgreSQL (a private server is started; installed first where there is none)
+	.ci/with-postgres cargo test --workspace
+
+lint: deny-installed ## check formatting, lints, licences and sources
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo deny check bans licenses sources
+
+openapi: ## regenerate openapi.yaml from the code
+	cargo run -q -p api -- openapi > openapi.yaml.new
+	mv openapi.yaml.new openapi.yaml
+
+bench: ## run the benchmarks, on SQLite and on PostgreSQL
+	.ci/with-postgres cargo bench --workspace
+
+# Unoptimised: it runs for a second, and compiles in a third of the time.
+deny-installed:
+	@cargo deny --version 2>/dev/null | grep -qx 'cargo-deny $(CARGO_DENY_VERSION)' || \
+		CARGO_PROFILE_DEV_DEBUG=0 cargo install --locked --debug --force cargo-deny --version $(CARGO_DENY_VERSION)

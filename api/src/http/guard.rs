@@ -1,0 +1,183 @@
+//! What every answer and every request passes whatever its route: name check, security headers, CORS.
+//!
+//! Order, outside in: [`Cors`], [`SecurityHeaders`] (both turn errors into answers, so that errors carry the headers too),
+//! the conversion of errors into problems, [`HostGuard`], routes.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use poem::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use poem::http::uri::Authority;
+use poem::http::{Method, StatusCode};
+use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
+
+use super::problem::{Code, Problem};
+
+/// Refuses requests that name another host than a loopback one, with the problem `forbidden`.
+///
+/// For a server that runs open on loopback: a web page whose name was made to resolve to 127.0.0.1 reaches the port, but
+/// cannot choose the `Host` that its browser sends.
+#[derive(Debug, Clone, Copy)]
+pub struct HostGuard;
+
+impl<E: Endpoint> Middleware<E> for HostGuard {
+    type Output = HostGuarded<E>;
+
+    fn transform(&self, inner: E) -> Self::Output {
+        HostGuarded { inner }
+    }
+}
+
+/// The endpoint that [`HostGuard`] makes.
+#[derive(Debug)]
+pub struct HostGuarded<E> {
+    inner: E,
+}
+
+impl<E: Endpoint> Endpoint for HostGuarded<E> {
+    type Output = E::Output;
+
+    async fn call(&self, request: Request) -> Result<Self::Output> {
+        if !names_loopback_only(&request) {
+            return Err(
+                Problem::new(Code::Forbidden, "Without a token this server answers under a loopback name only, as localhost.").into()
+            );
+        }
+        self.inner.call(request).await
+    }
+}
+
+/// HTTP/1.1 names its host in `Host` and may do so in an absolute target too, HTTP/2 in `:authority`: all that is there must
+/// be a loopback name, and something must be there.
+fn names_loopback_only(request: &Request) -> bool {
+    let target = request.uri().authority().map(|authority| authority.as_str().as_bytes());
+    let hosts = request.headers().get_all(header::HOST).iter().map(HeaderValue::as_bytes);
+    let mut names = target.into_iter().chain(hosts).peekable();
+    names.peek().is_some() && names.all(is_loopback_name)
+}
+
+fn is_loopback_name(name: &[u8]) -> bool {
+    let Ok(authority) = Authority::try_from(name) else { return false };
+    let host = authority.host();
+    let port = authority.as_str().strip_prefix(host);
+    let port_is_one =
+        matches!(port, Some("")) || port.and_then(|port| port.strip_prefix(':')).is_some_and(|port| port.parse::<u16>().is_ok());
+    port_is_one
+        && (host.eq_ignore_ascii_case("localhost")
+            || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+            || host
+                .strip_prefix('[')
+                .and_then(|host| host.strip_suffix(']'))
+                .and_then(|host| host.parse::<Ipv6Addr>().ok())
+                .is_some_and(|address| address.is_loopback()))
+}
+
+/// Sets the headers that keep a browser from guessing, framing, leaking or storing what it got.
+/// Never replaces a `Cache-Control` or `Content-Security-Policy` that the answer already has.
+#[derive(Debug, Clone, Copy)]
+pub struct SecurityHeaders;
+
+impl<E: Endpoint> Middleware<E> for SecurityHeaders {
+    type Output = WithSecurityHeaders<E>;
+
+    fn transform(&self, inner: E) -> Self::Output {
+        WithSecurityHeaders { inner }
+    }
+}
+
+/// The endpoint that [`SecurityHeaders`] makes.
+#[derive(Debug)]
+pub struct WithSecurityHeaders<E> {
+    inner: E,
+}
+
+impl<E: Endpoint> Endpoint for WithSecurityHeaders<E> {
+    type Output = Response;
+
+    async fn call(&self, request: Request) -> Result<Response> {
+        let mut response = self.inner.get_response(request).await;
+        let headers = response.headers_mut();
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+        headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+        headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static("frame-ancestors 'none'"));
+        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+        Ok(response)
+    }
+}
+
+const ALLOWED_METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PATCH, DELETE");
+const ALLOWED_HEADERS: HeaderValue =
+    HeaderValue::from_static("Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Prefer, Accept-Language, traceparent");
+const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static("Idempotent-Replayed, Location, ETag, Retry-After, Preference-Applied, Link");
+const PREFLIGHT_MAX_AGE_SECONDS: HeaderValue = HeaderValue::from_static("600");
+const ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
+
+/// Lets pages of the listed origins call. Requests of other origins are served without CORS headers, so that their browser
+/// withholds the answer; poem's own `Cors` refuses them with 403, sends no `Vary`, and reads an empty list as "any".
+#[derive(Debug, Clone)]
+pub struct Cors {
+    origins: Vec<String>,
+}
+
+impl Cors {
+    /// Allows exactly these origins (`https://booking.example`), compared byte by byte; none at all where the list is empty.
+    pub fn new(origins: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { origins: origins.into_iter().map(Into::into).collect() }
+    }
+}
+
+impl<E: Endpoint> Middleware<E> for Cors {
+    type Output = WithCors<E>;
+
+    fn transform(&self, inner: E) -> Self::Output {
+        WithCors { inner, origins: self.origins.clone() }
+    }
+}
+
+/// The endpoint that [`Cors`] makes.
+#[derive(Debug)]
+pub struct WithCors<E> {
+    inner: E,
+    origins: Vec<String>,
+}
+
+impl<E: Endpoint> Endpoint for WithCors<E> {
+    type Output = Response;
+
+    async fn call(&self, request: Request) -> Result<Response> {
+        if self.origins.is_empty() {
+            return Ok(self.inner.get_response(request).await);
+        }
+        let allowed = allowed_origin(&self.origins, request.headers());
+        let preflight = request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+        let mut response = match (&allowed, preflight) {
+            (Some(_), true) => StatusCode::NO_CONTENT.into_response(),
+            (Some(_), false) | (None, _) => self.inner.get_response(request).await,
+        };
+        let headers = response.headers_mut();
+        // Also on answers without CORS headers: a cache must not give them to an origin that would get some.
+        headers.append(header::VARY, ORIGIN);
+        if let Some(origin) = allowed {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+            let granted: &[(HeaderName, HeaderValue)] = if preflight {
+                &[
+                    (header::ACCESS_CONTROL_ALLOW_METHODS, ALLOWED_METHODS),
+                    (header::ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS),
+                    (header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_MAX_AGE_SECONDS),
+                ]
+            } else {
+                &[(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_HEADERS)]
+            };
+            headers.extend(granted.iter().cloned());
+        }
+        Ok(response)
+    }
+}
+
+fn allowed_origin(origins: &[String], headers: &HeaderMap) -> Option<HeaderValue> {
+    let origin = headers.get(header::ORIGIN)?;
+    origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes()).then(|| origin.clone())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! `PATCH` and `DELETE /reservations/{id}`.
+
+use std::sync::Arc;
+
+use entity::api_token::Principal;
+use entity::idempotency_key::{Answer, Record, State};
+use entity::key_scope::Operation;
+use entity::lifecycle::{self, Guard};
+use entity::reservation::{Reservation, Status};
+use jobs::answer;
+use jobs::request::Change;
+use poem::Request;
+use poem::http::header;
+use serde_json::Value;
+
+use super::Found;
+use crate::fingerprint;
+use crate::http::auth::Caller;
+use crate::http::entity_tag::Condition;
+use crate::http::key_header::IdempotencyKey;
+use crate::http::keyed::{self, Keyed, KeyedOperation, outcome_pending_soon, reservation_busy};
+use crate::http::payload::{canonical_change, check_period};
+use crate::http::prefer::Preference;
+use crate::http::problem::{Code, FieldError, Problem};
+use crate::http::query::QueryParameters;
+use crate::http::stored::Outgoing;
+use crate::service::Service;
+
+pub(super) async fn change(
+    request: &Request,
+    caller: Caller,
+    id: &str,
+    key: IdempotencyKey,
+    change: Change,
+) -> Result<Outgoing, Problem> {
+    QueryParameters::read(request, &[])?;
+    let service = Service::of(request)?;
+    let if_match = Condition::of(request.headers(), &header::IF_MATCH)
+        .map_err(|_| Problem::invalid(vec![FieldError::new("", "the header `If-Match` is neither `*` nor a list of entity tags")]))?;
+    let keyed = Keyed {
+        account: caller.0.account.clone(),
+        operation: Operation::Change,
+        key: key.as_str().to_owned(),
+        path_id: Some(id.to_owned()),
+        body: canonical_change(&change),
+    };
+    let operation = ChangeIt { service: Arc::clone(&service), caller: caller.0, id: id.to_owned(), change, if_match };
+    keyed::answer(&service, &keyed, Preference::of(request.headers()), &operation).await
+}
+
+struct ChangeIt {
+    service: Arc<Service>,
+    caller: Principal,
+    id: String,
+    change: Change,
+    if_match: Option<Condition>,
+}
+
+impl KeyedOperation for ChangeIt {
+    /// Everything that can change its mind: asked only for a key that is not known yet.
+    async fn guard(&self) -> Result<Guard, Problem> {
+        let before = match Found::find(&self.service, &self.caller, &self.id).await? {
+            Found::Permanent(reservation) => reservation,
+            Found::Unsettled(record) if is_settled(&record) => return Err(too_late()),
+            Found::Unsettled(_) => return Err(reservation_busy(None)),
+        };
+        let if_match = self.if_match.as_ref().ok_or_else(|| {
+            Problem::new(Code::IfMatchMissing, "A change needs If-Match with the ETag of the reservation it was made for.")
+        })?;
+        match before.status {
+            Status::Confirmed => {}
+            Status::Cancelled => return Err(too_late()),
+        }
+        not_busy(&self.service, &before).await?;
+        if !if_match.matches_strong(&answer::represent(&before).etag) {
+            return Err(Problem::new(Code::VersionStale, "The reservation has changed since. Read it again, then decide anew."));
+        }
+        let after = self.change.apply(&before.details);
+        check_period(after.starts_at, after.ends_at).map_err(|fault| Problem::invalid(vec![fault]))?;
+        let change_to = serde_json::to_value(&after).map(|value| fingerprint::canonical_bytes(&value));
+        Ok(Guard::Change { version: before.version, change_to: change_to.unwrap_or_default() })
+    }
+
+    /// The reservation as it stands.
+    async fn accepted(&self, record: &Record) -> Result<Outgoing, Problem> {
+        let Found::Permanent(reservation) = Found::find(&self.service, &self.caller, &record.reservation_id).await? else {
+            return Err(reservation_busy(None));
+        };
+        let representation = answer::represent(&reservation);
+        Ok(Outgoing::plain(Answer {
+            status: 202,
+            content_type: Some(answer::JSON.into()),
+            location: Some(answer::location(&self.service.settler.settings().public_base, &reservation.id)),
+            etag: Some(representation.etag),
+            body: representation.body,
+        }))
+    }
+}
+
+pub(super) async fn cancel(request: &Request, caller: Caller, id: &str) -> Result<Outgoing, Problem> {
+    QueryParameters::read(request, &[])?;
+    let service = Service::of(request)?;
+    // Idempotent by its method: the key is the reservation itself.
+    let keyed = Keyed {
+        account: caller.0.account.clone(),
+        operation: Operation::Cancel,
+        key: id.to_owned(),
+        path_id: Some(id.to_owned()),
+        body: Value::Null,
+    };
+    match Found::find(&service, &caller.0, id).await? {
+        Found::Permanent(Reservation { status: Status::Cancelled, .. }) => return Ok(Outgoing::plain(answer::cancelled())),
+        Found::Permanent(Reservation { status: Status::Confirmed, .. }) => {}
+        Found::Unsettled(record) if is_settled(&record) => return Ok(Outgoing::plain(answer::cancelled())),
+        Found::Unsettled(_) => return Err(reservation_busy(None)),
+    }
+    let operation = CancelIt { service: Arc::clone(&service), caller: caller.0, id: id.to_owned() };
+    match keyed::answer_joining(&service, &keyed, &operation).await {
+        // As often as it is sent, the same answer.
+        Ok(outgoing) => Ok(Outgoing { replayed: false, ..outgoing }),
+        Err(problem) => match problem.code() {
+            // Whatever keeps it, sending it again is right.
+            Code::KeyInProgress | Code::OutcomeUnknown => Err(outcome_pending_soon()),
+            _ => Err(problem),
+        },
+    }
+}
+
+struct CancelIt {
+    service: Arc<Service>,
+    caller: Principal,
+    id: String,
+}
+
+impl KeyedOperation for CancelIt {
+    async fn guard(&self) -> Result<Guard, Problem> {
+        if let Found::Permanent(reservation) = Found::find(&self.service, &self.caller, &self.id).await?
+            && reservation.status == Status::Confirmed
+        {
+            not_busy(&self.service, &reservation).await?;
+        }
+        Ok(Guard::Cancel)
+    }
+
+    async fn accepted(&self, _: &Record) -> Result<Outgoing, Problem> {
+        Err(outcome_pending_soon())
+    }
+}
+
+/// Rejected or finally released: nothing is booked, and nothing will be under this reference by itself.
+fn is_settled(record: &Record) -> bool {
+    match record.state {
+        State::Completed { .. } => true,
+        State::Released { next_look_at_ms, .. } => next_look_at_ms.is_none(),
+        State::InProgress { .. } | State::OutcomeUnknown { .. } => false,
+    }
+}
+
+async fn not_busy(service: &Service, reservation: &Reservation) -> Result<(), Problem> {
+    if reservation.busy_for_ms.is_some() {
+        return Err(reservation_busy(reservation.busy_for_ms));
+    }
+    let (db, id) = (service.db.clone(), reservation.id.clone());
+    match service.storage(async move { lifecycle::find_unsettled_change(&db, &id).await }).await? {
+        Some(_) => Err(reservation_busy(None)),
+        None => Ok(()),
+    }
+}
+
+fn too_late() -> Problem {
+    Problem::new(Code::BookingRejected, "The reservation is cancelled, rejected or released: it cannot be changed any more.")
+}

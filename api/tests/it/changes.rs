@@ -1,0 +1,177 @@
+//! PATCH and DELETE: noted before they are sent, finished whatever happens.
+
+use super::support::prelude::*;
+
+tests!(both [
+    a_change_is_made_once_under_its_key_and_its_version,
+    null_clears_a_member_and_absence_leaves_it,
+    of_two_changes_at_once_one_wins,
+    a_cancellation_is_the_same_however_often_it_is_sent,
+    only_an_answer_in_json_settles_a_cancellation,
+    nothing_changes_what_is_over,
+    a_change_cut_short_by_a_crash_is_finished_by_the_job,
+    a_cancellation_cut_short_by_a_crash_is_finished_by_the_job,
+]);
+
+async fn reserved(case: &Case, service: &Service) -> Reply {
+    let first = service.post(&case.key(), &changed(&case.body(), json!({"note": "window"}))).await;
+    first.expect_created();
+    first
+}
+
+async fn a_change_is_made_once_under_its_key_and_its_version(case: &Case) {
+    let (upstream, service) = case.started().await;
+    let first = reserved(case, &service).await;
+    let (id, key) = (first.id(), case.key());
+    let change = json!({"quantity": 3, "starts_at": "2031-05-06T10:00:00+09:00", "ends_at": "2031-05-06T11:00:00+09:00"});
+    let done = service.patch(&id, &key, &first.etag(), &change).await;
+    let now = done.json();
+    assert_eq!(
+        (done.status, &now["quantity"], &now["note"], &now["item_code"]),
+        (200, &json!(3), &json!("window"), &first.json()["item_code"])
+    );
+    assert_ne!(done.etag(), first.etag());
+    service.patch(&id, &key, &first.etag(), &change).await.expect_replay_of(&done);
+    service.patch(&id, &key, &done.etag(), &json!({"quantity": 4})).await.expect_problem(422, "key-reused");
+    service.patch(&id, &case.key(), &first.etag(), &json!({"quantity": 4})).await.expect_problem(412, "version-stale");
+    service.patch(&id, &case.key(), &done.etag(), &json!({"item_code": "other"})).await.expect_problem(400, "request-invalid");
+    let read = service.reservation(&id).await;
+    assert_eq!((read.json(), read.etag()), (now, done.etag()));
+    let sent = upstream.requests("PATCH");
+    assert_eq!((sent.len(), sent[0].path.as_str()), (1, format!("/bookings/{id}").as_str()));
+    let key_there = sent[0].head.header("idempotency-key").expect("the change has a key of its own there");
+    assert!(!key_there.contains(&id), "the change went out under the booking's key");
+    assert_eq!((&sent[0].body["quantity"], &sent[0].body["note"]), (&json!(3), &json!("window")), "not the whole new values");
+}
+
+/// B13
+async fn null_clears_a_member_and_absence_leaves_it(case: &Case) {
+    let (upstream, service) = case.started().await;
+    let first = reserved(case, &service).await;
+    let key = case.key();
+    let one = service.patch(&first.id(), &key, &first.etag(), &json!({"quantity": 2})).await;
+    assert_eq!((one.status, &one.json()["note"]), (200, &json!("window")), "{one:?}");
+    service.patch(&first.id(), &key, &first.etag(), &json!({"quantity": 2, "note": null})).await.expect_problem(422, "key-reused");
+    let two = service.patch(&first.id(), &case.key(), &one.etag(), &json!({"note": null})).await;
+    assert_eq!((two.status, two.json().get("note").unwrap_or(&Value::Null)), (200, &Value::Null), "{two:?}");
+    service.patch(&first.id(), &case.key(), &two.etag(), &json!({"quantity": null})).await.expect_problem(400, "request-invalid");
+    assert!(upstream.requests("PATCH")[1].body["note"].is_null());
+}
+
+async fn of_two_changes_at_once_one_wins(case: &Case) {
+    let (upstream, service) = case.started().await;
+    let first = reserved(case, &service).await;
+    upstream.on_change([vec![After(300), Answer]]);
+    let changes = (2..7).map(|quantity| service.patch(&first.id(), &case.key(), &first.etag(), &json!({"quantity": quantity})));
+    let replies = together(changes).await;
+    let won: Vec<_> = replies.iter().filter(|r| r.status == 200).collect();
+    assert_eq!(won.len(), 1, "{replies:?}");
+    for reply in replies.iter().filter(|r| r.status != 200) {
+        assert!(matches!(reply.code().as_deref(), Some("reservation-busy" | "version-stale")), "{reply:?}");
+    }
+    assert_eq!(upstream.requests("PATCH").len(), 1);
+    assert_eq!(service.reservation(&first.id()).await.json()["quantity"], won[0].json()["quantity"]);
+    assert_eq!(upstream.bookings()[0].details["quantity"], won[0].json()["quantity"]);
+}
+
+async fn a_cancellation_is_the_same_however_often_it_is_sent(case: &Case) {
+    let (upstream, service) = case.started().await;
+    let (key, body) = (case.key(), case.body());
+    let first = service.post(&key, &body).await;
+    upstream.on_change([vec![After(200), Answer]]);
+    for reply in together((0..4).map(|_| service.delete(&first.id()))).await {
+        reply.expect_no_content();
+    }
+    service.delete(&first.id()).raw_key("\"broken").await.expect_no_content();
+    assert_eq!(service.reservation(&first.id()).await.json()["status"], "cancelled");
+    assert!(upstream.bookings()[0].cancelled);
+    assert_eq!(upstream.requests("DELETE").len(), 1);
+    service.post(&key, &body).await.expect_replay_of(&first);
+    // What is gone there already is as good as cancelled.
+    for status in [404, 410] {
+        let other = reserved(case, &service).await;
+        upstream.on_change([vec![Status(status)]]);
+        service.delete(&other.id()).await.expect_no_content();
+        assert_eq!(service.reservation(&other.id()).await.json()["status"], "cancelled");
+    }
+}
+
+async fn only_an_answer_in_json_settles_a_cancellation(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("ANSWER_WITHIN", "2s").start().await;
+    let first = reserved(case, &service).await;
+    upstream.on_change([vec![Status(409)]]);
+    service.delete(&first.id()).await.expect_problem(422, "booking-rejected");
+    assert_eq!(service.reservation(&first.id()).await.json()["status"], "confirmed");
+    upstream.on_change([vec![Page(404)]]);
+    let reply = service.delete(&first.id()).await;
+    assert!(matches!(reply.status, 409 | 503), "{reply:?}");
+    assert_ne!(service.reservation(&first.id()).await.json()["status"], "cancelled");
+    let busy = service.patch(&first.id(), &case.key(), &first.etag(), &json!({"quantity": 2})).await;
+    busy.expect_problem(409, "reservation-busy");
+    upstream.on_change([vec![Answer]]);
+    eventually("the cancellation is settled", async || {
+        (service.reservation(&first.id()).await.json()["status"] == "cancelled").then_some(())
+    })
+    .await;
+    service.delete(&first.id()).await.expect_no_content();
+    assert!(upstream.bookings()[0].cancelled);
+}
+
+async fn nothing_changes_what_is_over(case: &Case) {
+    let (upstream, service) = case.started().await;
+    let cancelled = reserved(case, &service).await;
+    service.delete(&cancelled.id()).await.expect_no_content();
+    let etag = service.reservation(&cancelled.id()).await.etag();
+    let change = json!({"quantity": 2});
+    let refused = service.patch(&cancelled.id(), &case.key(), &etag, &change).await;
+    refused.expect_problem(422, "booking-rejected");
+    let body = case.body();
+    upstream.on_post(&body, [vec![Status(409)]]);
+    let rejected = service.post(&case.key(), &body).await;
+    let id = rejected.json()["instance"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+    let etag = service.reservation(&id).await.header("etag").unwrap_or("\"1\"").to_owned();
+    service.patch(&id, &case.key(), &etag, &change).await.expect_problem(422, "booking-rejected");
+    assert!(upstream.requests("PATCH").is_empty());
+}
+
+/// The process dies while its change is under way; the change takes effect there or not.
+async fn a_change_cut_short_by_a_crash_is_finished_by_the_job(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("BOOKING_TIMEOUT", "5s").start().await;
+    let first = reserved(case, &service).await;
+    let key = case.key();
+    upstream.on_change([vec![Silence], vec![Answer]]);
+    let change = json!({"quantity": 5});
+    let _lost = service.patch(&first.id(), &key, &first.etag(), &change).sent().await.unwrap();
+    eventually("the change is sent", async || upstream.requests("PATCH").first().cloned()).await;
+    service.kill_9();
+    service.start_again().await;
+    eventually("the job finishes the change", async || (service.reservation(&first.id()).await.json()["quantity"] == 5).then_some(()))
+        .await;
+    let reply = service.patch(&first.id(), &key, &first.etag(), &change).await;
+    assert_eq!((reply.status, reply.is_replay(), &reply.json()["quantity"]), (200, true, &json!(5)), "{reply:?}");
+    assert_eq!(upstream.bookings()[0].details["quantity"], 5);
+    let keys: std::collections::BTreeSet<_> =
+        upstream.requests("PATCH").iter().map(|r| r.head.header("idempotency-key").map(str::to_owned)).collect();
+    assert_eq!(keys.len(), 1, "the change was sent again under another key: {keys:?}");
+}
+
+async fn a_cancellation_cut_short_by_a_crash_is_finished_by_the_job(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("BOOKING_TIMEOUT", "5s").start().await;
+    let first = reserved(case, &service).await;
+    upstream.on_change([vec![Silence], vec![Answer]]);
+    let _lost = service.delete(&first.id()).sent().await.unwrap();
+    eventually("the cancellation is sent", async || upstream.requests("DELETE").first().cloned()).await;
+    service.kill_9();
+    service.start_again().await;
+    let busy = service.patch(&first.id(), &case.key(), &first.etag(), &json!({"quantity": 2})).await;
+    assert!(busy.code().as_deref() == Some("reservation-busy") || upstream.bookings()[0].cancelled, "{busy:?}");
+    eventually("the job finishes the cancellation", async || {
+        (service.reservation(&first.id()).await.json()["status"] == "cancelled").then_some(())
+    })
+    .await;
+    assert!(upstream.bookings()[0].cancelled);
+    service.delete(&first.id()).await.expect_no_content();
+}

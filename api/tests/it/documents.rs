@@ -1,0 +1,134 @@
+//! What the service says about itself: the OpenAPI document, the page, health, metrics, and to browsers of other origins.
+
+use super::support::prelude::*;
+
+tests!(both [health_and_metrics_tell_how_it_is] sqlite [
+    the_document_is_the_same_everywhere,
+    the_document_promises_what_generators_need,
+    the_page_loads_nothing_from_elsewhere,
+    browsers_of_named_origins_may_call,
+    a_public_address_is_what_answers_name,
+]);
+
+async fn the_document_is_the_same_everywhere(case: &Case) {
+    let (_upstream, service) = case.started().await;
+    let served = service.get("/openapi.yaml").await;
+    assert_eq!(served.status, 200);
+    let printed = case.program("api").arguments(["openapi"]).run().await;
+    assert_eq!(printed.expect_success().output.trim(), served.text().trim(), "`api openapi` and /openapi.yaml differ");
+    let committed = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../openapi.yaml")).unwrap_or_default();
+    assert!(committed.trim() == served.text().trim(), "openapi.yaml does not say what the code says: run 'make openapi' and commit it");
+}
+
+/// B60, B61, B62, B63, B64, B67
+async fn the_document_promises_what_generators_need(case: &Case) {
+    let (_upstream, service) = case.started().await;
+    let document = service.get("/openapi.json").await.json();
+    assert!(document["openapi"].as_str().unwrap().starts_with("3."));
+    let operations: Vec<_> = document["paths"].as_object().unwrap().values().flat_map(|path| path.as_object().unwrap().values()).collect();
+    for operation in &operations {
+        let name = operation["operationId"].as_str().expect("an operationId");
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            let parameter = parameter["name"].as_str().unwrap_or_default().to_lowercase();
+            assert!(
+                !["authorization", "accept", "content-type"].contains(&parameter.as_str()),
+                "{name}: tools drop the header {parameter}"
+            );
+        }
+        for (status, answer) in operation["responses"].as_object().unwrap() {
+            assert!(answer["description"].as_str().is_some_and(|d| !d.is_empty()), "{name} {status} has no description");
+            if status.as_str() >= "400" {
+                assert!(answer["content"]["application/problem+json"].is_object(), "{name} {status}: no problem document");
+            }
+        }
+    }
+    let create = &document["paths"]["/reservations"]["post"];
+    assert_eq!(create["operationId"], "createReservation");
+    for status in ["201", "202", "400", "401", "408", "409", "413", "415", "422", "429", "500", "502", "503"] {
+        assert!(create["responses"][status].is_object(), "createReservation does not announce {status}");
+    }
+    let key = create["parameters"].as_array().unwrap().iter().find(|p| p["name"] == "Idempotency-Key").expect("the key is a parameter");
+    assert_eq!((&key["required"], &key["schema"]["type"]), (&json!(true), &json!("string")));
+    for header in ["Location", "ETag", "Idempotent-Replayed"] {
+        let declared = create["responses"]["201"]["headers"].as_object().unwrap();
+        assert!(declared.keys().any(|name| name.eq_ignore_ascii_case(header)), "{header} is not declared");
+    }
+}
+
+/// B59
+async fn the_page_loads_nothing_from_elsewhere(case: &Case) {
+    let (_upstream, service) = case.started().await;
+    let root = service.get("/").await;
+    assert!((301..=308).contains(&root.status) && root.header("location").unwrap().ends_with("/docs"), "{root:?}");
+    let mut path = "/docs".to_owned();
+    let mut page = service.get(&path).await;
+    for _ in 0..3 {
+        if let Some(next) = page.header("location") {
+            path = next.to_owned();
+            page = service.get(&path).await;
+        }
+    }
+    assert_eq!((page.status, page.header("content-type").unwrap().split(';').next()), (200, Some("text/html")));
+    let text = page.text();
+    // What a browser would load: the src and href of tags, not what scripts mention in passing.
+    for tag in text.split('<').filter(|t| ["script ", "link ", "img ", "iframe "].iter().any(|name| t.starts_with(name))) {
+        let tag = tag.split('>').next().unwrap_or_default();
+        for address in tag.split(['"', '\'']).skip(1).step_by(2) {
+            assert!(!address.starts_with("http") && !address.starts_with("//"), "the page loads {address}");
+        }
+    }
+}
+
+async fn health_and_metrics_tell_how_it_is(case: &Case) {
+    let (_upstream, service) = case.started().await;
+    service.post(&case.key(), &case.body()).await.expect_created();
+    for target in ["/health/live", "/health/ready"] {
+        assert_eq!(service.get(target).await.status, 200, "{target}");
+    }
+    eventually("the last success of both jobs is in the metrics", async || {
+        let metrics = service.get("/metrics").await;
+        assert_eq!(metrics.status, 200);
+        let text = metrics.text();
+        (text.contains("release") && text.contains("cleanup")).then_some(())
+    })
+    .await;
+}
+
+/// B67
+async fn browsers_of_named_origins_may_call(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("CORS_ORIGINS", "https://shop.example").start().await;
+    let preflight = |origin: &str| {
+        let request = service.request("OPTIONS", "/reservations").header("Origin", origin).header("Access-Control-Request-Method", "POST");
+        request.header("Access-Control-Request-Headers", "authorization,content-type,idempotency-key,prefer").unwatched()
+    };
+    let allowed = preflight("https://shop.example").await;
+    assert!(matches!(allowed.status, 200 | 204), "{allowed:?}");
+    assert_eq!(allowed.header("access-control-allow-origin"), Some("https://shop.example"));
+    let headers = allowed.header("access-control-allow-headers").unwrap_or_default().to_lowercase();
+    assert!(headers.contains("idempotency-key") && headers.contains("if-match"), "{headers}");
+    assert_eq!(preflight("https://other.example").await.header("access-control-allow-origin"), None);
+
+    let reply = service.post(&case.key(), &case.body()).header("Origin", "https://shop.example").await;
+    reply.expect_created();
+    assert_eq!(reply.header("access-control-allow-origin"), Some("https://shop.example"));
+    let exposed = reply.header("access-control-expose-headers").unwrap_or_default().to_lowercase();
+    for header in ["idempotent-replayed", "location", "retry-after", "etag"] {
+        assert!(exposed.contains(header), "{header} is not exposed: {exposed}");
+    }
+}
+
+/// B59
+async fn a_public_address_is_what_answers_name(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("PUBLIC_URL", "https://shop.example/booking").start().await;
+    let (key, body) = (case.key(), case.body());
+    let first = service.post(&key, &body).await;
+    first.expect_created();
+    let location = first.header("location").unwrap();
+    assert!(location.ends_with(&format!("/booking/reservations/{}", first.id())), "{location}");
+    let problem = service.get("/nowhere").await;
+    assert!(problem.json()["type"].as_str().unwrap().contains("/booking/problems/not-found"), "{problem:?}");
+    service.post(&key, &body).await.expect_replay_of(&first);
+    assert!(service.get("/openapi.json").await.text().contains("/booking"), "the document's server is not the public address");
+}

@@ -1,0 +1,119 @@
+//! What goes wrong before a handler is reached is answered in the same form as everything else.
+
+use super::support::ledger::problem_fault;
+use super::support::prelude::*;
+use super::support::wire::{Unframed, Wire};
+
+tests!(both [every_error_is_a_problem_document] sqlite [
+    titles_follow_the_language_of_the_caller,
+    a_body_that_is_too_large_or_too_slow_is_refused,
+    what_is_no_http_ends_the_connection,
+    every_code_has_a_page,
+]);
+
+/// B53
+async fn every_error_is_a_problem_document(case: &Case) {
+    let (upstream, service) = case.started().await;
+    let good = case.body().to_string();
+    let id = uuid::Uuid::now_v7();
+    let post = || service.request("POST", "/reservations").key(&case.key());
+    let replies = [
+        (404, "not-found", service.get("/nowhere").await),
+        (404, "not-found", service.get("/reservations/").await),
+        (404, "not-found", service.get(&format!("/reservations/{id}")).await),
+        (405, "method-not-allowed", service.request("PUT", "/reservations").key(&case.key()).body(&good).await),
+        (405, "method-not-allowed", service.request("POST", &format!("/reservations/{id}")).key(&case.key()).body(&good).await),
+        (405, "method-not-allowed", service.request("DELETE", "/reservations").await),
+        (400, "request-invalid", post().body("{\"item_code\": ").await),
+        (400, "request-invalid", post().body("").await),
+        (400, "request-invalid", post().body("null").await),
+        (400, "request-invalid", post().body(b"{\"item_code\": \"\xff\"}").await),
+        (415, "media-type-unsupported", post().header("Content-Type", "text/plain").bytes(&good).await),
+        (415, "media-type-unsupported", post().header("Content-Type", "application/json; charset=latin1").bytes(&good).await),
+        (415, "media-type-unsupported", post().header("Content-Type", "application/x-www-form-urlencoded").bytes("a=b").await),
+        (415, "media-type-unsupported", post().bytes(&good).await),
+        (413, "body-too-large", post().body(format!("{{\"note\": \"{}\"}}", "x".repeat(70_000))).await),
+        (400, "key-missing", service.request("POST", "/reservations").body(&good).await),
+    ];
+    for (status, code, reply) in &replies {
+        reply.expect_problem(*status, code);
+    }
+    let allow = replies[3].2.header("allow").expect("405 says what is allowed");
+    assert!(allow.contains("GET") && allow.contains("POST"), "{allow}");
+    assert_eq!(upstream.everything(), 0);
+    let utf8 = service
+        .request("POST", "/reservations")
+        .key(&case.key())
+        .header("Content-Type", "Application/JSON; Charset=UTF-8")
+        .bytes(&good)
+        .await;
+    utf8.expect_created();
+}
+
+async fn titles_follow_the_language_of_the_caller(case: &Case) {
+    let (_upstream, service) = case.started().await;
+    let ask = |language: &'static str| service.get("/nowhere").header("Accept-Language", language);
+    let english = service.get("/nowhere").await.json();
+    for language in ["ja", "ja-JP", "en;q=0.5, ja", "ja;q=0.9, fr;q=0.1"] {
+        let japanese = ask(language).await.json();
+        assert!(!japanese["title"].as_str().unwrap().is_ascii(), "{language}: {japanese}");
+        for member in ["type", "status", "code", "retry"] {
+            assert_eq!(japanese[member], english[member]);
+        }
+    }
+    for language in ["en", "fr", "ja;q=0", "*", "ja;q=0.1, en", "\u{e4}"] {
+        assert!(ask(language).await.json()["title"].as_str().unwrap().is_ascii(), "{language}");
+    }
+}
+
+/// B28
+async fn a_body_that_is_too_large_or_too_slow_is_refused(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("BODY_LIMIT", "2KiB").set("BODY_TIMEOUT", "1s").start().await;
+    let (key, body) = (case.key(), case.body());
+    let large = changed(&body, json!({"note": "x".repeat(4000)})).to_string();
+    let chunked = format!("{:x}\r\n{large}\r\n0\r\n\r\n", large.len());
+    service.request("POST", "/reservations").key(&key).body(&large).await.expect_problem(413, "body-too-large");
+    let in_chunks = service.request("POST", "/reservations").key(&key).header("Transfer-Encoding", "chunked").body(chunked).await;
+    in_chunks.expect_problem(413, "body-too-large");
+    // Announced, but it comes a byte at a time and not to its end.
+    let slow = service.request("POST", "/reservations").key(&key).header("Content-Length", "500").body("");
+    let mut wire = slow.sent().await.unwrap();
+    for _ in 0..20 {
+        if wire.write(b" ").await.is_err() {
+            break;
+        }
+        pass(100).await;
+    }
+    let reply = Reply::new(wire.read(Unframed::UntilClose).await.expect("an answer to a body that is too slow"));
+    reply.expect_problem(408, "request-timeout");
+    assert_eq!(problem_fault(&reply), None);
+    assert_eq!((service.key_state(&key).await, upstream.everything()), (None, 0));
+    // A caller that asks first is told to go on.
+    let polite = service.request("POST", "/reservations").key(&key).header("Expect", "100-continue").json(&body).await;
+    polite.expect_created();
+}
+
+async fn what_is_no_http_ends_the_connection(case: &Case) {
+    let (_upstream, service) = case.started().await;
+    let long = format!("GET /{} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", "x".repeat(200_000));
+    let many = format!("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n{}\r\n", "X-Filler: y\r\n".repeat(20_000));
+    for garbage in ["\x16\x03\x01\x02\x00 no http\r\n\r\n", "GET\r\n\r\n", &long, &many] {
+        let mut wire = Wire::connect(service.port()).await.unwrap();
+        let _ = wire.write(garbage.as_bytes()).await;
+        if let Ok(message) = wire.read(Unframed::UntilClose).await {
+            assert!(matches!(Reply::new(message.clone()).status, 400 | 414 | 431), "{message:?}");
+        }
+    }
+    assert_eq!(service.get("/health/live").await.status, 200);
+}
+
+async fn every_code_has_a_page(case: &Case) {
+    let (_upstream, service) = case.started().await;
+    for code in super::support::ledger::RETRY.iter().flat_map(|(_, codes)| *codes) {
+        let page = service.get(&format!("/problems/{code}")).await;
+        assert_eq!(page.status, 200, "{code}: {page:?}");
+        assert!(page.text().contains(code), "{code}: {page:?}");
+    }
+    service.get("/problems/no-such-code").await.expect_problem(404, "not-found");
+}

@@ -1,0 +1,31 @@
+//! The service seen from outside: real processes, real sockets, a scripted booking system, both databases.
+//!
+//! Nothing here knows the code. What must hold after every test is in `support/ledger.rs`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, reason = "a test that cannot go on says so and stops")]
+
+#[macro_use]
+mod support;
+
+mod answers;
+mod caller_gone;
+mod changes;
+mod config;
+mod crash;
+mod documents;
+mod framework_errors;
+mod instruments;
+mod jobs;
+mod key_syntax;
+mod operator;
+mod prefer;
+mod reads;
+mod refusals;
+mod sandbox;
+mod scenarios;
+mod scope;
+mod shutdown;
+mod storage;
+mod storage_replicas;
+mod strict_body;
+mod tokens;
+mod unknown_outcome;

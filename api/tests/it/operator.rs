@@ -1,0 +1,61 @@
+//! The operator's tool: what nobody can tell, a person decides.
+
+use super::support::prelude::*;
+
+tests!(both [
+    a_person_says_that_it_was_booked,
+    a_person_says_that_it_was_not_booked,
+    only_what_is_unknown_can_be_decided,
+]);
+
+async fn unknown(case: &Case) -> (Upstream, Service, String, Value) {
+    let upstream = case.upstream_that(false, false).await;
+    let service = case.api(&upstream).set("LEASE", "1s").start().await;
+    let (key, body) = (case.key(), case.body());
+    upstream.on_post(&body, [vec![Book, Status(500)], vec![Answer]]);
+    service.post(&key, &body).await.expect_problem(503, "outcome-pending");
+    eventually("the outcome is unknown", async || (service.key_state(&key).await? == "outcome_unknown").then_some(())).await;
+    (upstream, service, key, body)
+}
+
+async fn a_person_says_that_it_was_booked(case: &Case) {
+    let (upstream, service, key, body) = unknown(case).await;
+    let booking = upstream.bookings().remove(0);
+    let keys = |arguments: Vec<&str>| case.jobs(&upstream).arguments(arguments).run();
+    let list = keys(vec!["keys", "list"]).await;
+    assert!(list.expect_success().output.contains(&booking.reference), "{}", list.output);
+    assert!(keys(vec!["keys", "show", &booking.reference]).await.expect_success().output.contains("outcome_unknown"));
+    keys(vec!["keys", "resolve", &booking.reference, "--booking-id", &booking.booking_id, "--reason", "asked them"]).await.expect_success();
+    let reply = service.post(&key, &body).await;
+    assert_eq!((reply.status, reply.is_replay(), reply.id()), (201, true, booking.reference.clone()), "{reply:?}");
+    assert_eq!(reply.json()["booking_id"], booking.booking_id.as_str());
+    case.expect_no_orphans(&upstream, &service).await;
+    assert_eq!(upstream.posts(&body).len(), 1);
+}
+
+async fn a_person_says_that_it_was_not_booked(case: &Case) {
+    let upstream = case.upstream_that(false, false).await;
+    let service = case.api(&upstream).set("LEASE", "1s").start().await;
+    let (key, body) = (case.key(), case.body());
+    upstream.on_post(&body, [vec![Status(500)], vec![Answer]]);
+    service.post(&key, &body).await.expect_problem(503, "outcome-pending");
+    eventually("the outcome is unknown", async || (service.key_state(&key).await? == "outcome_unknown").then_some(())).await;
+    let reference = upstream.posts(&body)[0].body["reference"].as_str().unwrap().to_owned();
+    case.jobs(&upstream).arguments(["keys", "release", &reference, "--reason", "asked them"]).run().await.expect_success();
+    assert_eq!(service.key_state(&key).await.as_deref(), Some("released"));
+    let reply = service.settle(&key, &body).await;
+    assert_eq!((reply.status, reply.id(), upstream.posts(&body).len()), (201, reference, 2));
+}
+
+async fn only_what_is_unknown_can_be_decided(case: &Case) {
+    let (upstream, service) = case.started().await;
+    let first = service.post(&case.key(), &case.body()).await;
+    for arguments in [
+        ["keys", "release", &first.id(), "--reason", "r"].as_slice(),
+        &["keys", "resolve", &first.id(), "--booking-id", "BK-1", "--reason", "r"],
+        &["keys", "show", "no-such-key"],
+    ] {
+        case.jobs(&upstream).arguments(arguments.iter().copied()).run().await.expect_refusal();
+    }
+    assert_eq!(service.reservation(&first.id()).await.json(), first.json());
+}

@@ -1,0 +1,120 @@
+//! `Prefer`: how long a caller wants to wait.
+
+use super::support::prelude::*;
+use std::time::Duration;
+
+tests!(both [
+    wait_on_a_duplicate_gets_the_stored_answer,
+    wait_gives_up_after_its_time_and_no_later_than_the_limit,
+    respond_async_answers_at_once_and_the_key_knows_the_end,
+    wait_on_a_first_request_answers_202_if_it_takes_longer,
+    a_waiter_goes_on_when_the_key_is_freed,
+    a_waiter_takes_over_when_the_lease_lapses,
+]);
+
+async fn patient(case: &Case, upstream: &Upstream) -> Service {
+    case.api(upstream).set("LEASE", "20s").set("BOOKING_TIMEOUT", "15s").set("WAIT_LIMIT", "2s").start().await
+}
+
+async fn wait_on_a_duplicate_gets_the_stored_answer(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = patient(case, &upstream).await;
+    let (key, body) = (case.key(), case.body());
+    upstream.on_post(&body, [vec![Gate("go on"), Answer]]);
+    let first = service.post(&key, &body).in_flight();
+    upstream.post_arrives(&body).await;
+    let waiting = service.post(&key, &body).prefer("wait=2").in_flight();
+    pass(300).await;
+    assert!(!waiting.is_finished(), "{:?}", waiting.await);
+    upstream.open_gate("go on");
+    let (first, waited) = (first.await.unwrap(), waiting.await.unwrap());
+    first.expect_created();
+    waited.expect_replay_of(&first);
+    assert_eq!(waited.header("preference-applied"), Some("wait=2"));
+    assert_eq!(upstream.posts(&body).len(), 1);
+}
+
+async fn wait_gives_up_after_its_time_and_no_later_than_the_limit(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = patient(case, &upstream).await;
+    let (key, body) = (case.key(), case.body());
+    upstream.on_post(&body, [vec![Gate("go on"), Answer]]);
+    let first = service.post(&key, &body).in_flight();
+    upstream.post_arrives(&body).await;
+    // Asked for longer than WAIT_LIMIT: it ends while the work goes on all the same.
+    for (wait, least) in [("wait=1", 900), ("wait=600", 1900)] {
+        let started = std::time::Instant::now();
+        service.post(&key, &body).prefer(wait).await.expect_problem(409, "key-in-progress");
+        assert!(started.elapsed() >= Duration::from_millis(least), "{wait}: {:?}", started.elapsed());
+    }
+    assert!(!first.is_finished());
+    upstream.open_gate("go on");
+    first.await.unwrap().expect_created();
+}
+
+async fn respond_async_answers_at_once_and_the_key_knows_the_end(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = patient(case, &upstream).await;
+    let (key, body) = (case.key(), case.body());
+    upstream.on_post(&body, [vec![Gate("go on"), Answer]]);
+    let first = service.post(&key, &body).prefer("respond-async").await;
+    let duplicate = service.post(&key, &body).prefer("respond-async").await;
+    for reply in [&first, &duplicate] {
+        assert_eq!(reply.status, 202, "{reply:?}");
+        assert_eq!(reply.header("preference-applied"), Some("respond-async"));
+        assert_eq!((&reply.json()["status"], &reply.json()["booking_id"]), (&json!("pending"), &Value::Null));
+        assert!(reply.header("location").unwrap().ends_with(&format!("/reservations/{}", first.id())));
+    }
+    assert_eq!(service.get(first.header("location").unwrap()).await.json()["status"], "pending");
+    let busy = service.delete(&first.id()).await;
+    busy.expect_problem(409, "reservation-busy");
+    upstream.open_gate("go on");
+    eventually("the reservation is confirmed", async || {
+        (service.reservation(&first.id()).await.json()["status"] == "confirmed").then_some(())
+    })
+    .await;
+    let end = service.post(&key, &body).await;
+    assert_eq!((end.status, end.is_replay(), end.id()), (201, true, first.id()));
+    assert_eq!(upstream.posts(&body).len(), 1);
+}
+
+async fn wait_on_a_first_request_answers_202_if_it_takes_longer(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = patient(case, &upstream).await;
+    let (key, body) = (case.key(), case.body());
+    upstream.on_post(&body, [vec![Gate("go on"), Answer]]);
+    let first = service.post(&key, &body).prefer("wait=1").await;
+    assert_eq!((first.status, first.header("preference-applied")), (202, Some("wait=1")), "{first:?}");
+    upstream.open_gate("go on");
+    assert_eq!(service.settle(&key, &body).await.id(), first.id());
+    // One that is done in time is an ordinary answer.
+    service.post(&case.key(), &case.body()).prefer("wait=2").await.expect_created();
+}
+
+async fn a_waiter_goes_on_when_the_key_is_freed(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("BOOKING_TIMEOUT", "5s").start().await;
+    let (key, body) = (case.key(), case.body());
+    upstream.on_post(&body, [vec![Gate("go on"), Busy(429, "1")], vec![Answer]]);
+    let first = service.post(&key, &body).in_flight();
+    upstream.post_arrives(&body).await;
+    let waiting = service.post(&key, &body).prefer("wait=10").in_flight();
+    pass(300).await;
+    upstream.open_gate("go on");
+    first.await.unwrap().expect_problem(503, "booking-system-busy");
+    waiting.await.unwrap().expect_created();
+    assert_eq!(upstream.posts(&body).len(), 2);
+}
+
+async fn a_waiter_takes_over_when_the_lease_lapses(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("SCHEDULER", "off").start().await;
+    let (key, body) = (case.key(), case.body());
+    upstream.on_post(&body, [vec![Book, Silence], vec![Answer]]);
+    let _lost = service.post(&key, &body).sent().await.unwrap();
+    let booking = upstream.is_booked(&body).await;
+    service.kill_9();
+    service.start_again().await;
+    let waited = service.post(&key, &body).prefer("wait=15").await;
+    assert_eq!((waited.status, waited.id()), (201, booking.reference));
+}

@@ -1,0 +1,112 @@
+//! What the booking system's other answers become: stored refusals, or a key that is free again.
+
+use super::support::prelude::*;
+
+tests!(both [
+    a_refusal_is_final_stored_and_replayed,
+    what_surely_had_no_effect_frees_the_key,
+    headers_of_the_booking_system_reach_nobody,
+    after_an_unknown_send_a_refusal_proves_nothing_until_absent_after,
+] sqlite [
+    the_rate_limit_spends_no_key,
+]);
+
+/// B21
+async fn a_refusal_is_final_stored_and_replayed(case: &Case) {
+    let (upstream, service) = case.started().await;
+    for status in [400, 402, 409, 410, 422] {
+        let (key, body) = (case.key(), case.body());
+        upstream.on_post(&body, [vec![Status(status)], vec![Answer]]);
+        let first = service.post(&key, &body).header("Accept-Language", "ja").await;
+        first.expect_problem(422, "booking-rejected");
+        assert!(
+            !first.is_replay() && first.json()["title"].as_str().unwrap().is_ascii(),
+            "a stored answer follows nobody's language: {first:?}"
+        );
+        service.post(&key, &body).await.expect_replay_of(&first);
+        assert!(first.header("content-type").unwrap().starts_with("application/problem+json"));
+        service.post(&key, &changed(&body, json!({"quantity": 2}))).await.expect_problem(422, "key-reused");
+        assert_eq!(service.key_state(&key).await.as_deref(), Some("completed"));
+        let rejected = service.get(first.json()["instance"].as_str().expect("the refusal names its reservation")).await;
+        assert_eq!((rejected.status, &rejected.json()["status"]), (200, &json!("rejected")));
+        service.delete(&rejected.id()).await.expect_no_content();
+        assert_eq!(upstream.posts(&body).len(), 1);
+    }
+    assert!(upstream.bookings().is_empty());
+}
+
+/// B15, B18
+async fn what_surely_had_no_effect_frees_the_key(case: &Case) {
+    let (upstream, service) = case.started().await;
+    let script = [401, 403, 404, 405].map(|status| (Status(status), 502, "booking-system-misconfigured"));
+    for (step, status, code) in script.into_iter().chain([(Busy(429, "7"), 503, "booking-system-busy")]) {
+        let (key, body) = (case.key(), case.body());
+        upstream.on_post(&body, [vec![step.clone()], vec![Answer]]);
+        let reply = service.post(&key, &body).await;
+        reply.expect_problem(status, code);
+        assert!(status == 502 || reply.retry_after() == 7, "{reply:?}");
+        assert_eq!(service.key_state(&key).await, None, "{step:?}");
+        let reference = upstream.posts(&body)[0].body["reference"].as_str().unwrap().to_owned();
+        service.reservation(&reference).await.expect_problem(404, "not-found");
+        service.post(&key, &changed(&body, json!({"quantity": 2}))).await.expect_created();
+    }
+    // A gateway in between has no say in what was booked.
+    let (key, body) = (case.key(), case.body());
+    upstream.close();
+    service.post(&key, &body).await.expect_problem(503, "booking-system-unavailable");
+    assert_eq!(service.key_state(&key).await, None);
+    upstream.open().await;
+    service.post(&key, &body).await.expect_created();
+}
+
+/// B18
+async fn the_rate_limit_spends_no_key(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("RATE_LIMIT", "2/s").start().await;
+    let bodies: Vec<_> = (0..12).map(|_| (case.key(), case.body())).collect();
+    let replies = together(bodies.iter().map(|(key, body)| service.post(key, body))).await;
+    let limited: Vec<_> = replies.iter().zip(&bodies).filter(|(reply, _)| reply.status == 429).collect();
+    assert!(!limited.is_empty(), "{replies:?}");
+    for (reply, (key, body)) in &limited {
+        reply.expect_problem(429, "too-many-requests");
+        assert!(upstream.posts(body).is_empty(), "{key}");
+    }
+    // Replays are never counted: nobody is kept from an answer that is there.
+    let known = replies.iter().zip(&bodies).find(|(reply, _)| reply.status == 201).expect("one was let in");
+    for _ in 0..10 {
+        service.post(&known.1.0, &known.1.1).await.expect_replay_of(known.0);
+    }
+    let (_, (key, body)) = limited[0];
+    eventually("the limited request is let in", async || {
+        let reply = service.post(key, body).await;
+        (reply.status != 429).then(|| reply.expect_created())
+    })
+    .await;
+    assert_eq!(upstream.posts(body).len(), 1);
+}
+
+async fn headers_of_the_booking_system_reach_nobody(case: &Case) {
+    let (upstream, service) = case.started().await;
+    let (key, body) = (case.key(), case.body());
+    upstream.on_post(&body, [vec![Chatty]]);
+    let first = service.post(&key, &body).await;
+    first.expect_created();
+    let again = service.post(&key, &body).await;
+    again.expect_replay_of(&first);
+    for reply in [first, again] {
+        assert!(reply.header("set-cookie").is_none() && reply.header("x-internal").is_none(), "{:?}", reply.message.headers);
+        let content_types = reply.message.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-type")).count();
+        assert_eq!(content_types, 1);
+    }
+}
+
+async fn after_an_unknown_send_a_refusal_proves_nothing_until_absent_after(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("ANSWER_WITHIN", "2s").set("ABSENT_AFTER", "20s").start().await;
+    let (key, body) = (case.key(), case.body());
+    // The first send takes effect only after the caller has given up on it; a re-send is refused meanwhile.
+    upstream.on_post(&body, [vec![After(3000), Book, Answer], vec![Status(409)]]);
+    service.post(&key, &body).await.expect_problem(503, "outcome-pending");
+    let reply = service.settle(&key, &body).await;
+    assert_eq!((reply.status, reply.id()), (201, upstream.bookings_of(&body)[0].reference.clone()));
+}

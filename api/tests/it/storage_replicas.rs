@@ -1,0 +1,69 @@
+//! Several processes on one database.
+
+use super::support::prelude::*;
+
+tests!(both [
+    two_hundred_at_once_under_one_key_over_two_processes,
+    processes_that_start_at_once_share_one_schema,
+    a_key_claimed_here_is_in_progress_there,
+]);
+
+/// B25
+async fn two_hundred_at_once_under_one_key_over_two_processes(case: &Case) {
+    let upstream = case.upstream().await;
+    let setup = || case.api(&upstream).set("LEASE", "30s").set("BOOKING_TIMEOUT", "20s");
+    let (one, two) = (setup().start().await, setup().start().await);
+    for _ in 0..3 {
+        let (key, body) = (case.key(), case.body());
+        let replies = together((0..200).map(|n| if n % 2 == 0 { one.post(&key, &body) } else { two.post(&key, &body) })).await;
+        let fresh: Vec<_> = replies.iter().filter(|r| r.status == 201 && !r.is_replay()).collect();
+        assert_eq!(fresh.len(), 1, "{} first answers", fresh.len());
+        for reply in &replies {
+            match reply.status {
+                201 => assert_eq!(reply.stored_part(), fresh[0].stored_part()),
+                _ => drop(reply.expect_problem(409, "key-in-progress")),
+            }
+        }
+        assert_eq!(upstream.posts(&body).len(), 1);
+        // No connection was left in a broken transaction.
+        let bodies: Vec<_> = (0..20).map(|_| (case.key(), case.body())).collect();
+        for reply in together(bodies.iter().map(|(key, body)| two.post(key, body))).await {
+            reply.expect_created();
+        }
+    }
+}
+
+/// B51
+async fn processes_that_start_at_once_share_one_schema(case: &Case) {
+    let upstream = case.upstream().await;
+    let services = together((0..5).map(|_| Box::pin(case.api(&upstream).start()))).await;
+    let (key, body) = (case.key(), case.body());
+    let first = services[0].post(&key, &body).await;
+    first.expect_created();
+    for service in &services[1..] {
+        service.post(&key, &body).await.expect_replay_of(&first);
+    }
+    // The schema by hand has nothing left to do, and says what there is.
+    let status = case.program("migration").arguments(["status"]).run().await;
+    assert!(!status.expect_success().output.contains("pending"), "{}", status.output);
+    case.program("migration").arguments(["up"]).run().await.expect_success();
+}
+
+async fn a_key_claimed_here_is_in_progress_there(case: &Case) {
+    let upstream = case.upstream().await;
+    let setup = || case.api(&upstream).set("LEASE", "20s").set("BOOKING_TIMEOUT", "15s");
+    let (one, two) = (setup().start().await, setup().start().await);
+    let (key, body) = (case.key(), case.body());
+    upstream.on_post(&body, [vec![Gate("go on"), Answer]]);
+    let first = one.post(&key, &body).in_flight();
+    upstream.post_arrives(&body).await;
+    two.post(&key, &body).await.expect_problem(409, "key-in-progress");
+    two.post(&key, &changed(&body, json!({"quantity": 2}))).await.expect_problem(422, "key-reused");
+    let waiting = two.post(&key, &body).prefer("wait=10").in_flight();
+    pass(300).await;
+    upstream.open_gate("go on");
+    let first = first.await.unwrap();
+    first.expect_created();
+    waiting.await.unwrap().expect_replay_of(&first);
+    assert_eq!(upstream.posts(&body).len(), 1);
+}

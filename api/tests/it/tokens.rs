@@ -1,0 +1,111 @@
+//! Who may call at all.
+
+use super::support::prelude::*;
+use sha2::{Digest, Sha256};
+
+tests!(both [
+    without_a_valid_token_nothing_is_looked_at,
+    a_created_token_works_and_is_nowhere_to_be_read,
+    a_revoked_token_is_refused_and_stays_revoked,
+    checks_come_in_their_order,
+] sqlite [an_open_server_answers_only_to_loopback_names]);
+
+/// B20
+async fn without_a_valid_token_nothing_is_looked_at(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("API_TOKENS", "acme:acme-token-1").start().await;
+    let (key, body) = (case.key(), case.body());
+    for credentials in ["Bearer wrong", "Bearer ", "Basic YWNtZTphY21lLXRva2VuLTE=", "acme-token-1", "Bearer acme-token-1 x", ""] {
+        let reply = service.post(&key, &body).header("Authorization", credentials).await;
+        assert_eq!((reply.status, reply.code().as_deref()), (401, Some("unauthenticated")), "{credentials}: {reply:?}");
+    }
+    let twice = service.post(&key, &body).header("Authorization", "Bearer acme-token-1").header("Authorization", "Bearer wrong").await;
+    twice.expect_problem(401, "unauthenticated");
+    for target in ["/reservations", &format!("/idempotency-keys/{key}?operation=createReservation"), "/reservations/x"] {
+        service.get(target).no_token().await.expect_problem(401, "unauthenticated");
+    }
+    assert_eq!(upstream.everything(), 0);
+    let first = service.post(&key, &body).await;
+    first.expect_created();
+    service.post(&key, &body).no_token().await.expect_problem(401, "unauthenticated");
+    service.post(&key, &body).await.expect_replay_of(&first);
+    // What tells nothing about anybody needs no token.
+    for target in ["/health/live", "/health/ready", "/openapi.json"] {
+        assert_eq!(service.get(target).no_token().await.status, 200, "{target}");
+    }
+}
+
+async fn a_created_token_works_and_is_nowhere_to_be_read(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("API_TOKENS", "acme:acme-token-1").start().await;
+    let (key, body) = (case.key(), case.body());
+    let first = service.post(&key, &body).await;
+    first.expect_created();
+    let created = case.api(&upstream).arguments(["token", "create", "--account", "acme"]).run().await;
+    let token = created.expect_success().output.trim();
+    assert!(token.len() >= 20 && !token.contains(char::is_whitespace), "not a token alone: {created:?}");
+    let again = service.post(&key, &body).token(token).await;
+    again.expect_replay_of(&first);
+    assert_eq!(case.database.rows_with(token).await, 0, "the token is stored in clear");
+    assert_eq!(case.database.rows_with("acme-token-1").await, 0, "a token of API_TOKENS is stored in clear");
+    assert!(!service.log().contains("acme-token-1") && !service.log().contains(token), "a token is in the log");
+}
+
+/// B20
+async fn a_revoked_token_is_refused_and_stays_revoked(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("API_TOKENS", "acme:acme-token-1,acme:acme-token-2").start().await;
+    let (key, body) = (case.key(), case.body());
+    let first = service.post(&key, &body).token("acme-token-1").await;
+    first.expect_created();
+    let list = case.api(&upstream).arguments(["token", "list"]).run().await;
+    let digest = hex::encode(Sha256::digest("acme-token-1"));
+    assert!(list.expect_success().output.contains(&digest[..8]) && !list.output.contains("acme-token"), "{list:?}");
+    case.api(&upstream).arguments(["token", "revoke", &digest[..16]]).run().await.expect_success();
+    eventually("the revoked token is refused", async || {
+        (service.post(&key, &body).token("acme-token-1").await.status == 401).then_some(())
+    })
+    .await;
+    // Rotation: the other token of the account goes on, with the same keys.
+    service.post(&key, &body).token("acme-token-2").await.expect_replay_of(&first);
+    // The settings still name it; that adds nothing back.
+    service.kill_9();
+    service.start_again().await;
+    service.post(&key, &body).token("acme-token-1").await.expect_problem(401, "unauthenticated");
+}
+
+/// B20
+async fn checks_come_in_their_order(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("API_TOKENS", "acme:acme-token-1").start().await;
+    let post = || service.request("POST", "/reservations");
+    post().token("wrong").raw_key("\"open").body("{").await.expect_problem(401, "unauthenticated");
+    post().raw_key("\"open").body("{").await.expect_problem(400, "key-malformed");
+    post().body("{").await.expect_problem(400, "key-missing");
+    let (key, body) = (case.key(), case.body());
+    post().key(&key).body("{").await.expect_problem(400, "request-invalid");
+    let first = service.post(&key, &body).await;
+    first.expect_created();
+    let patch = |key: &str| service.request("PATCH", &format!("/reservations/{}", first.id())).key(key);
+    let change = case.key();
+    patch(&change).json(&json!({"quantity": 0})).await.expect_problem(400, "request-invalid");
+    patch(&change).json(&json!({"quantity": 2})).await.expect_problem(428, "if-match-missing");
+    let done = patch(&change).header("If-Match", first.etag()).json(&json!({"quantity": 2})).await;
+    assert_eq!(done.status, 200, "{done:?}");
+    // The version is stale by now and later the reservation is cancelled: a replay is refused by neither.
+    patch(&change).header("If-Match", first.etag()).json(&json!({"quantity": 2})).await.expect_replay_of(&done);
+    service.delete(&first.id()).await.expect_no_content();
+    patch(&change).header("If-Match", first.etag()).json(&json!({"quantity": 2})).await.expect_replay_of(&done);
+    service.post(&key, &body).await.expect_replay_of(&first);
+}
+
+async fn an_open_server_answers_only_to_loopback_names(case: &Case) {
+    let (upstream, service) = case.started().await;
+    for host in ["attacker.example", "attacker.example:8000", "192.0.2.1", "127.0.0.1.attacker.example"] {
+        service.post(&case.key(), &case.body()).header("Host", host).await.expect_problem(403, "forbidden");
+    }
+    assert_eq!(upstream.everything(), 0);
+    for host in ["localhost", "127.0.0.1:8000", "[::1]:8000"] {
+        service.post(&case.key(), &case.body()).header("Host", host).await.expect_created();
+    }
+}

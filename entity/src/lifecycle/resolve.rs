@@ -1,0 +1,43 @@
+//! Resolve: an operator says what nobody else can tell. Acts on `outcome_unknown` only, compared by state and attempt.
+
+use super::{Effect, Finalized};
+use crate::database::Database;
+use crate::idempotency_key::{Answer, Record};
+use crate::key_state::Event;
+use crate::store_error::StoreError;
+
+/// "Not booked": the key is released, and that is believed: an earlier send no longer counts. With `second_look_in_ms` the release
+/// becomes final only after a look; without one it is final at once.
+///
+/// # Errors
+/// [`StoreError`]: ask again what the key is.
+pub async fn resolve_not_booked(
+    db: &Database,
+    seen: &Record,
+    second_look_in_ms: Option<i64>,
+    retention_ms: i64,
+) -> Result<bool, StoreError> {
+    let sql = format!(
+        "UPDATE idempotency_key SET state = 'released', lease_until_ms = NULL, looks = 0, maybe_sent_until_ms = NULL, \
+         next_look_at_ms = {{now}} + $3, expires_at_ms = {{now}} + $4 WHERE digest = $1 AND attempt = $2 AND state = 'outcome_unknown' \
+         AND {}",
+        Event::Release.guard()
+    );
+    let expires_in_ms = if second_look_in_ms.is_some() { None } else { Some(retention_ms) };
+    let digest = seen.digest.as_bytes().to_vec();
+    Ok(db.execute(&sql, vec![digest.into(), seen.attempt.into(), second_look_in_ms.into(), expires_in_ms.into()]).await? > 0)
+}
+
+/// "Booked" (or "applied", or refused for good): the answer is stored as if the booking system had given it.
+///
+/// # Errors
+/// [`StoreError`]: ask again what the key is.
+pub async fn resolve_answered(
+    db: &Database,
+    seen: &Record,
+    answer: &Answer,
+    effect: &Effect,
+    retention_ms: i64,
+) -> Result<Finalized, StoreError> {
+    super::finalize::resolve(db, seen, answer, effect, retention_ms).await
+}

@@ -1,0 +1,104 @@
+//! What the booking system can say to us, in classes: every outcome of a call falls into exactly one (contract, section 5).
+
+pub mod http;
+
+use entity::reservation::Details;
+
+/// A booking as the booking system tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Booking {
+    /// Its id there; 1..=255 characters.
+    pub booking_id: String,
+    /// Its changeable values, where they were told readably.
+    pub values: Option<Values>,
+}
+
+/// What a change can change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Values {
+    /// Quantity.
+    pub quantity: i32,
+    /// Begin.
+    pub starts_at: Option<entity::timestamp::Timestamp>,
+    /// End.
+    pub ends_at: Option<entity::timestamp::Timestamp>,
+    /// Note.
+    pub note: Option<String>,
+}
+
+impl Values {
+    /// Whether the booking there has these details.
+    #[must_use]
+    pub fn are_those_of(&self, details: &Details) -> bool {
+        let Self { quantity, starts_at, ends_at, note } = self;
+        (quantity, starts_at, ends_at, note) == (&details.quantity, &details.starts_at, &details.ends_at, &details.note)
+    }
+}
+
+/// Provably nothing happened there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nothing {
+    /// No connection came about.
+    NoConnection,
+    /// 401, 403, 404 or 405: our credentials or our address are wrong.
+    Misconfigured {
+        /// The status there.
+        status: u16,
+    },
+    /// 429.
+    Busy {
+        /// When to come again, in seconds; 1 where it did not say.
+        retry_after_s: u64,
+    },
+}
+
+/// What a send (POST, PATCH, DELETE) came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sent {
+    /// Done; with the booking for a POST.
+    Done(Option<Booking>),
+    /// A final no.
+    Refused {
+        /// The status there.
+        status: u16,
+    },
+    /// Provably nothing happened: if this was the first send, that is.
+    Nothing(Nothing),
+    /// It may have happened, or may still happen.
+    Unknown(Unknown),
+}
+
+/// What a look-up by reference came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Looked {
+    /// There it is.
+    Found(Booking),
+    /// There is none now.
+    NotThere,
+    /// No believable answer.
+    Unknown(Unknown),
+}
+
+/// Why nobody can tell, for the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unknown {
+    /// Not answered within `BOOKING_TIMEOUT`.
+    TimedOut,
+    /// The connection broke.
+    Broken,
+    /// A status that says nothing.
+    Status(u16),
+    /// An answer that cannot be read, is too large, or names another booking.
+    Unreadable,
+}
+
+impl std::fmt::Display for Unknown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TimedOut => f.write_str("no answer in time"),
+            Self::Broken => f.write_str("the connection broke"),
+            Self::Status(status) => write!(f, "status {status}"),
+            Self::Unreadable => f.write_str("an unreadable answer"),
+        }
+    }
+}

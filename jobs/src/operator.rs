@@ -1,0 +1,238 @@
+//! The operator's tool: `jobs keys list|show|release|resolve`. Works while everything runs; every change is guarded by state and attempt.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use clap::Subcommand;
+use entity::database::Database;
+use entity::idempotency_key::{Record, State};
+use entity::key_scope::{KeyDigest, Operation};
+use entity::key_state::KeyState;
+use entity::lifecycle::{self, Effect, Finalized, KeyFilter};
+use entity::reservation::Reservation;
+use entity::store_error::StoreError;
+use entity::timestamp::Timestamp;
+
+use crate::answer;
+use crate::booking::Booking;
+use crate::boot_clock::millis;
+use crate::config::duration;
+use crate::settle::{SettleSettings, booked};
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum KeysCommand {
+    /// List keys, oldest first; one line a key
+    List {
+        /// Only of this state: in_progress, completed, released or outcome_unknown
+        #[arg(long, value_parser = state)]
+        state: Option<KeyState>,
+        /// Only of this account
+        #[arg(long)]
+        account: Option<String>,
+        /// Only keys made at least this long ago, such as 10m
+        #[arg(long, value_name = "DURATION", value_parser = duration)]
+        older_than: Option<Duration>,
+        /// At most so many
+        #[arg(long, default_value_t = 100)]
+        limit: u64,
+    },
+    /// Show one key
+    Show(Which),
+    /// Release an outcome_unknown key: "not booked", the same request may run again
+    Release {
+        /// The key
+        #[command(flatten)]
+        which: Which,
+        /// Why, for the log
+        #[arg(long)]
+        reason: String,
+        /// Say what would be done, and do nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Resolve an outcome_unknown key: booked (with its booking id) or not booked
+    Resolve {
+        /// The key
+        #[command(flatten)]
+        which: Which,
+        /// It is booked, under this id of the booking system
+        #[arg(long, value_name = "ID", conflicts_with = "not_booked", required_unless_present = "not_booked")]
+        booking_id: Option<String>,
+        /// It is not booked
+        #[arg(long)]
+        not_booked: bool,
+        /// Why, for the log
+        #[arg(long)]
+        reason: String,
+        /// Say what would be done, and do nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+/// Names a key: by its reference (for a creation the reservation's id), or by account, operation and key.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Which {
+    /// The reference, as `keys list` shows it; with --account the key itself
+    pub key: String,
+    /// Account whose key it is
+    #[arg(long)]
+    pub account: Option<String>,
+    /// createReservation or changeReservation
+    #[arg(long, default_value = "createReservation", value_parser = operation)]
+    pub operation: Operation,
+}
+
+/// Why the tool did nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorError {
+    /// No such key.
+    #[error("there is no such key")]
+    NotFound,
+    /// Only an unknown outcome can be resolved.
+    #[error("the key is {0}; only outcome_unknown can be released or resolved")]
+    NotUnknown(KeyState),
+    /// It moved between reading and writing.
+    #[error("the key has moved meanwhile; look at it again")]
+    Moved,
+    /// The request of the key cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] answer::UnreadableRequest),
+    /// The storage failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+fn state(name: &str) -> Result<KeyState, String> {
+    KeyState::from_name(name).ok_or_else(|| "one of in_progress, completed, released, outcome_unknown".into())
+}
+
+fn operation(name: &str) -> Result<Operation, String> {
+    Operation::from_name(name).ok_or_else(|| "createReservation, changeReservation or cancelReservation".into())
+}
+
+/// Does it; the text for standard output.
+///
+/// # Errors
+/// [`OperatorError`]; nothing has changed then.
+pub async fn run(db: &Database, command: &KeysCommand, settings: &SettleSettings) -> Result<String, OperatorError> {
+    match command {
+        KeysCommand::List { state, account, older_than, limit } => {
+            let older_than_ms = older_than.map(millis);
+            let filter = KeyFilter { state: *state, account: account.clone(), older_than_ms, limit: *limit };
+            let mut text = String::from("REFERENCE                             STATE            ATTEMPT  AGE_S  OPERATION          ACCOUNT\n");
+            for key in lifecycle::list(db, &filter).await? {
+                let _ = writeln!(
+                    text,
+                    "{}  {:<15}  {:>7}  {:>5}  {:<17}  {}",
+                    key.reference,
+                    key.key_state(),
+                    key.attempt,
+                    (key.now_ms - key.created_at_ms) / 1000,
+                    key.operation.as_str(),
+                    key.account
+                );
+            }
+            Ok(text)
+        }
+        KeysCommand::Show(which) => Ok(show(&find(db, which).await?)),
+        KeysCommand::Release { which, reason, dry_run } => resolve(db, which, None, reason, *dry_run, settings).await,
+        KeysCommand::Resolve { which, booking_id, not_booked: _, reason, dry_run } => {
+            resolve(db, which, booking_id.as_deref(), reason, *dry_run, settings).await
+        }
+    }
+}
+
+async fn find(db: &Database, which: &Which) -> Result<Record, OperatorError> {
+    let found = match &which.account {
+        Some(account) => lifecycle::find(db, &KeyDigest::of(account, which.operation, &which.key)).await?,
+        None => lifecycle::find_by_reference(db, &which.key).await?,
+    };
+    found.ok_or(OperatorError::NotFound)
+}
+
+fn show(key: &Record) -> String {
+    let at = |ms: i64| Timestamp::from_millis(ms).to_string();
+    let or_none = |ms: Option<i64>| ms.map_or_else(|| "-".into(), at);
+    let mut text = format!(
+        "reference         {}\noperation         {}\naccount           {}\nstate             {}\nattempt           {}\n\
+         reservation       {}\ncreated           {}\nmaybe sent until  {}\nlooks             {}\n",
+        key.reference,
+        key.operation.as_str(),
+        key.account,
+        key.key_state(),
+        key.attempt,
+        key.reservation_id,
+        at(key.created_at_ms),
+        or_none(key.maybe_sent_until_ms),
+        key.looks,
+    );
+    let rest = match &key.state {
+        State::InProgress { lease_until_ms, ended_by_worker } => {
+            format!("lease until       {}\nended by worker   {ended_by_worker}\n", at(*lease_until_ms))
+        }
+        State::Completed { answer, completed_at_ms, expires_at_ms } => {
+            format!("answer            {}\ncompleted         {}\nexpires           {}\n", answer.status, at(*completed_at_ms), at(*expires_at_ms))
+        }
+        State::Released { next_look_at_ms, expires_at_ms } => {
+            format!("second look       {}\nexpires           {}\n", or_none(*next_look_at_ms), or_none(*expires_at_ms))
+        }
+        State::OutcomeUnknown { next_look_at_ms } => format!("next look         {}\n", or_none(*next_look_at_ms)),
+    };
+    text.push_str(&rest);
+    text
+}
+
+async fn resolve(
+    db: &Database,
+    which: &Which,
+    booking_id: Option<&str>,
+    reason: &str,
+    dry_run: bool,
+    settings: &SettleSettings,
+) -> Result<String, OperatorError> {
+    let key = find(db, which).await?;
+    if key.key_state() != KeyState::OutcomeUnknown {
+        return Err(OperatorError::NotUnknown(key.key_state()));
+    }
+    let said = if booking_id.is_some() { "completed" } else { "released" };
+    if dry_run {
+        return Ok(format!("{} would become {said}\n", key.reference));
+    }
+    let retention_ms = millis(settings.retention);
+    let moved = match (key.operation, booking_id) {
+        (Operation::Create, None) => {
+            let bounds = &settings.bounds;
+            let look = settings.offer.lookup.then(|| bounds.booking_timeout_ms.saturating_add(bounds.absent_after_ms));
+            lifecycle::resolve_not_booked(db, &key, look, retention_ms).await?
+        }
+        (Operation::Create, Some(id)) => {
+            let booking = Booking { booking_id: id.to_owned(), values: None };
+            let (answer, effect) = booked(&settings.public_base, &key, answer::stored_details(&key)?, booking);
+            lifecycle::resolve_answered(db, &key, &answer, &effect, retention_ms).await? == Finalized::Done
+        }
+        (Operation::Change | Operation::Cancel, None) => {
+            let answer = answer::rejected(&settings.public_base, &key.reservation_id);
+            let retention_ms = if key.operation == Operation::Cancel { 0 } else { retention_ms };
+            lifecycle::resolve_answered(db, &key, &answer, &Effect::None, retention_ms).await? == Finalized::Done
+        }
+        (Operation::Change, Some(_)) => {
+            let before = entity::reservation::find(db, &key.account, &key.reservation_id).await?.ok_or(OperatorError::NotFound)?;
+            let details = answer::stored_details(&key)?;
+            let after = Reservation { details, version: before.version + 1, updated_at_ms: key.created_at_ms, ..before };
+            let answer = answer::changed(&after);
+            let effect = Effect::Change { after, busy_for_ms: None };
+            lifecycle::resolve_answered(db, &key, &answer, &effect, retention_ms).await? == Finalized::Done
+        }
+        (Operation::Cancel, Some(_)) => {
+            let effect = Effect::Cancel { id: key.reservation_id.clone(), at_ms: key.created_at_ms };
+            lifecycle::resolve_answered(db, &key, &answer::cancelled(), &effect, retention_ms).await? == Finalized::Done
+        }
+    };
+    if !moved {
+        return Err(OperatorError::Moved);
+    }
+    tracing::warn!(reference = %key.reference, account = %key.account, said, reason, "resolved by an operator");
+    Ok(format!("{} is {said}\n", key.reference))
+}

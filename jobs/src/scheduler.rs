@@ -1,0 +1,138 @@
+//! The scheduler: the only file that names tokio-cron-scheduler.
+//!
+//! Left to itself that library lets runs overlap, stops every job when one panics in its synchronous part, fires bursts after a pause
+//! and does not wait at its end. So each job is wrapped: a tick while it runs is skipped, a panic or an error costs one run, and
+//! [`Scheduler::stop`] waits for what runs. Schedules are read in UTC: no run is lost or doubled when clocks change.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use entity::database::Database;
+use entity::job_run;
+use entity::store_error::StoreError;
+use futures_util::FutureExt;
+use tokio::sync::Mutex;
+use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
+use tokio_util::sync::CancellationToken;
+
+use crate::delete_expired_keys::DeleteExpiredKeys;
+use crate::release_stale_leases::ReleaseStaleLeases;
+
+/// Name of the job that releases stale leases, in logs, metrics and the database.
+pub const RELEASE: &str = "release-stale-leases";
+/// Name of the job that deletes expired keys, in logs, metrics and the database.
+pub const CLEANUP: &str = "delete-expired-keys";
+
+type Run = Arc<dyn Fn(CancellationToken) -> Pin<Box<dyn Future<Output = Result<String, StoreError>> + Send>> + Send + Sync>;
+
+/// A job that never overlaps itself, survives a panic and an error, and notes its success.
+#[derive(Clone)]
+pub struct GuardedJob {
+    name: &'static str,
+    run: Run,
+    db: Database,
+    worker: String,
+    running: Arc<Mutex<()>>,
+    stop: CancellationToken,
+}
+
+impl GuardedJob {
+    /// The job "release stale leases".
+    #[must_use]
+    pub fn release(job: ReleaseStaleLeases, db: Database, worker: String, stop: CancellationToken) -> Self {
+        let run: Run = Arc::new(move |stop| {
+            let job = job.clone();
+            Box::pin(async move { job.run_once(&stop).await.map(|report| format!("{report:?}")) })
+        });
+        Self { name: RELEASE, run, db, worker, running: Arc::default(), stop }
+    }
+
+    /// The job "delete expired keys".
+    #[must_use]
+    pub fn cleanup(job: DeleteExpiredKeys, db: Database, worker: String, stop: CancellationToken) -> Self {
+        let run: Run = Arc::new(move |stop| {
+            let job = job.clone();
+            Box::pin(async move { job.run_once(&stop).await.map(|deleted| format!("{deleted} deleted")) })
+        });
+        Self { name: CLEANUP, run, db, worker, running: Arc::default(), stop }
+    }
+
+    /// Runs it now unless it runs already; whether it ended well (a skipped run did).
+    pub async fn run(&self) -> bool {
+        let Ok(_running) = self.running.try_lock() else {
+            tracing::debug!(job = self.name, "still running: this run is skipped");
+            return true;
+        };
+        let ended = AssertUnwindSafe((self.run)(self.stop.clone())).catch_unwind().await;
+        let succeeded = match ended {
+            Ok(Ok(report)) => {
+                tracing::debug!(job = self.name, report, "run ended");
+                job_run::succeeded(&self.db, self.name, &self.worker).await
+            }
+            Ok(Err(error)) => Err(error),
+            Err(_) => {
+                tracing::error!(job = self.name, "the run panicked; the next one starts as usual");
+                return false;
+            }
+        };
+        succeeded.inspect_err(|error| tracing::error!(job = self.name, %error, "the run failed; the next one starts as usual")).is_ok()
+    }
+
+    /// Waits until it does not run.
+    async fn idle(&self) {
+        drop(self.running.lock().await);
+    }
+}
+
+/// Runs jobs by their schedules until it is stopped.
+pub struct Scheduler {
+    inner: JobScheduler,
+    jobs: Vec<GuardedJob>,
+}
+
+/// Whether this is a cron expression with seconds.
+///
+/// # Errors
+/// A sentence for the user.
+pub fn check_schedule(text: &str) -> Result<String, String> {
+    match Job::new_async(text, |_, _| Box::pin(async {})) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err("not a cron expression with seconds, such as '*/5 * * * * *'".into()),
+    }
+}
+
+impl Scheduler {
+    /// Starts the jobs, each by its schedule (cron with seconds, UTC).
+    ///
+    /// # Errors
+    /// [`JobSchedulerError`] for a schedule that cannot be read.
+    pub async fn start(jobs: Vec<(String, GuardedJob)>) -> Result<Self, JobSchedulerError> {
+        let inner = JobScheduler::new().await?;
+        for (schedule, job) in &jobs {
+            let job = job.clone();
+            // The closure itself runs in the scheduler's only loop: it must neither block nor panic.
+            let tick = move |_, _| -> Pin<Box<dyn Future<Output = ()> + Send>> {
+                let job = job.clone();
+                Box::pin(async move {
+                    tokio::spawn(async move { job.run().await });
+                })
+            };
+            inner.add(Job::new_async(schedule.as_str(), tick)?).await?;
+        }
+        inner.start().await?;
+        Ok(Self { inner, jobs: jobs.into_iter().map(|(_, job)| job).collect() })
+    }
+
+    /// Starts no further run and waits for those under way.
+    pub async fn stop(mut self) {
+        if let Err(error) = self.inner.shutdown().await {
+            tracing::warn!(%error, "the scheduler did not stop by itself");
+        }
+        for job in &self.jobs {
+            job.stop.cancel();
+            job.idle().await;
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Make a reservation: book, or find out whether an earlier attempt has booked.
+
+use entity::lifecycle::{Effect, NewReservation};
+use entity::reservation::{Details, Reservation, Status};
+
+use super::{Attempt, Outcome};
+use crate::answer;
+use crate::booking::{Booking, Looked, Sent};
+use crate::boot_clock::BootInstant;
+use crate::rules::Step;
+
+impl Attempt<'_> {
+    pub(super) async fn make(&mut self) -> Outcome {
+        let details = match answer::stored_details(&self.record) {
+            Ok(details) => details,
+            Err(error) => {
+                tracing::error!(%error, reference = %self.record.reference, "a key cannot be settled");
+                return self.cannot_tell().await;
+            }
+        };
+        let mut step = self.situation().begin(self.origin, self.purpose);
+        loop {
+            step = match step {
+                Step::LookUp => match self.settler.booking.look_up(&self.record.reference).await {
+                    Looked::Found(booking) => return self.booked(details, booking).await,
+                    Looked::NotThere => self.situation().after_not_there(self.purpose, self.bounds()),
+                    Looked::Unknown(why) => {
+                        self.log_unknown("look up", why);
+                        self.again().await
+                    }
+                },
+                Step::Send => match self.send(&details).await {
+                    Ok(outcome) => return outcome,
+                    Err(next) => next,
+                },
+                Step::Release => return self.release().await,
+                Step::Stop => return self.cannot_tell().await,
+            }
+        }
+    }
+
+    /// One send; the outcome, or what to do next.
+    async fn send(&mut self, details: &Details) -> Result<Outcome, Step> {
+        if !self.may_send() {
+            return Err(Step::Stop);
+        }
+        let began = BootInstant::now();
+        let before = self.situation();
+        match self.settler.booking.book(&self.record.reference, details).await {
+            Sent::Done(Some(booking)) => Ok(self.booked(details.clone(), booking).await),
+            Sent::Refused { status } if before.refusal_is_believed(self.bounds()) => {
+                tracing::info!(reference = %self.record.reference, status, "refused by the booking system");
+                let answer = answer::rejected(&self.settler.settings.public_base, &self.record.reservation_id);
+                Ok(self.finalize(answer, Effect::None).await)
+            }
+            Sent::Nothing(nothing) if before.may_free() => Ok(self.free(nothing).await),
+            // Refused, but an earlier send may still be under way there: it proves nothing, and does not count as a send.
+            Sent::Refused { .. } | Sent::Nothing(_) => Err(self.again().await),
+            Sent::Unknown(why) => {
+                self.last_sent = Some(began);
+                self.log_unknown("book", why);
+                Err(self.again().await)
+            }
+            Sent::Done(None) => {
+                self.last_sent = Some(began);
+                Err(self.again().await)
+            }
+        }
+    }
+
+    async fn again(&mut self) -> Step {
+        let next = self.situation().after_unsettled(self.purpose);
+        if next == Step::Stop || self.pause().await { next } else { Step::Stop }
+    }
+
+    async fn booked(&mut self, details: Details, booking: Booking) -> Outcome {
+        let (answer, effect) = booked(&self.settler.settings.public_base, &self.record, details, booking);
+        self.finalize(answer, effect).await
+    }
+}
+
+/// The answer and the reservation that follow from a booking: the same whoever finds it, and whenever.
+pub(crate) fn booked(
+    public_base: &str,
+    record: &entity::idempotency_key::Record,
+    details: Details,
+    booking: Booking,
+) -> (entity::idempotency_key::Answer, Effect) {
+    let reservation = Reservation {
+        id: record.reservation_id.clone(),
+        account: record.account.clone(),
+        status: Status::Confirmed,
+        details,
+        booking_id: booking.booking_id,
+        version: 1,
+        busy_for_ms: None,
+        created_at_ms: record.created_at_ms,
+        updated_at_ms: record.created_at_ms,
+    };
+    let answer = answer::created(public_base, &reservation);
+    let effect = Effect::Create(NewReservation {
+        id: reservation.id,
+        account: reservation.account,
+        details: reservation.details,
+        booking_id: reservation.booking_id,
+        created_at_ms: reservation.created_at_ms,
+    });
+    (answer, effect)
+}

@@ -1,0 +1,33 @@
+//! What every process does alike: its log, its name, and how it is told to stop.
+
+use tracing_subscriber::EnvFilter;
+
+/// Logs to standard error; `RUST_LOG` filters (`info` and warnings of libraries by default).
+pub fn start() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,api=info,jobs=info,entity=info,migration=info"));
+    // A second start in one process (tests) keeps the first.
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+}
+
+/// Names this process in the database and in logs: process id and a random part.
+#[must_use]
+pub fn worker_id() -> String {
+    format!("{}-{:08x}", std::process::id(), rand::random::<u32>())
+}
+
+/// Returns at SIGTERM or SIGINT.
+pub async fn stop_requested() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+        (Ok(mut terminate), Ok(mut interrupt)) => {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        }
+        (Err(error), _) | (_, Err(error)) => {
+            tracing::error!(%error, "signals cannot be received: this process ends only by force");
+            std::future::pending::<()>().await;
+        }
+    }
+}
