@@ -231,7 +231,9 @@ fn rate_limit(text: &str) -> Result<RateLimit, String> {
 fn cors_origins(text: &str) -> Result<OriginList, String> {
     let origins: Vec<&str> = text.split(',').map(str::trim).filter(|o| !o.is_empty()).collect();
     let is_origin = |origin: &&str| {
-        origin.split_once("://").is_some_and(|(scheme, host)| matches!(scheme, "http" | "https") && !host.is_empty() && !host.contains(['/', '*', ' ']))
+        origin
+            .split_once("://")
+            .is_some_and(|(scheme, host)| matches!(scheme, "http" | "https") && !host.is_empty() && !host.contains(['/', '*', ' ']))
     };
     if origins.iter().all(|o| is_origin(o)) {
         Ok(OriginList(origins.into_iter().map(str::to_owned).collect()))

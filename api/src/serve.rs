@@ -127,7 +127,9 @@ async fn is_open(db: &Database, settings: &Settings) -> Result<bool, Failure> {
     let open = !api_token::any(db).await?;
     if open && !settings.http.listen.ip().is_loopback() {
         let listen = settings.http.listen;
-        return Err(format!("LISTEN ({listen}) must be a loopback address as long as there is no token; make one with `api token create`").into());
+        return Err(
+            format!("LISTEN ({listen}) must be a loopback address as long as there is no token; make one with `api token create`").into()
+        );
     }
     Ok(open)
 }

@@ -118,10 +118,9 @@ impl Record {
                 completed_at_ms: row.try_get("", "completed_at_ms")?,
                 expires_at_ms: row.try_get("", "expires_at_ms")?,
             },
-            KeyState::Released => State::Released {
-                next_look_at_ms: row.try_get("", "next_look_at_ms")?,
-                expires_at_ms: row.try_get("", "expires_at_ms")?,
-            },
+            KeyState::Released => {
+                State::Released { next_look_at_ms: row.try_get("", "next_look_at_ms")?, expires_at_ms: row.try_get("", "expires_at_ms")? }
+            }
             KeyState::OutcomeUnknown => State::OutcomeUnknown { next_look_at_ms: row.try_get("", "next_look_at_ms")? },
         };
         let version: i64 = row.try_get("", "fingerprint_version")?;

@@ -32,8 +32,6 @@ pub async fn succeeded(db: &Database, job: &str, worker: &str) -> Result<(), Sto
 pub async fn all(db: &Database) -> Result<Vec<JobRun>, StoreError> {
     let rows = db.read_all("SELECT job, {now} - last_success_ms AS age_ms, worker FROM job_run ORDER BY job", vec![]).await?;
     rows.iter()
-        .map(|row| {
-            Ok(JobRun { job: row.try_get("", "job")?, age_ms: row.try_get("", "age_ms")?, worker: row.try_get("", "worker")? })
-        })
+        .map(|row| Ok(JobRun { job: row.try_get("", "job")?, age_ms: row.try_get("", "age_ms")?, worker: row.try_get("", "worker")? }))
         .collect()
 }

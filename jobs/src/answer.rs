@@ -134,13 +134,7 @@ pub fn created(public_base: &str, reservation: &Reservation) -> Answer {
 #[must_use]
 pub fn changed(reservation: &Reservation) -> Answer {
     let representation = represent(reservation);
-    Answer {
-        status: 200,
-        content_type: Some(JSON.into()),
-        location: None,
-        etag: Some(representation.etag),
-        body: representation.body,
-    }
+    Answer { status: 200, content_type: Some(JSON.into()), location: None, etag: Some(representation.etag), body: representation.body }
 }
 
 /// 204: cancelled.

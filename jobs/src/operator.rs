@@ -121,7 +121,8 @@ pub async fn run(db: &Database, command: &KeysCommand, settings: &SettleSettings
         KeysCommand::List { state, account, older_than, limit } => {
             let older_than_ms = older_than.map(millis);
             let filter = KeyFilter { state: *state, account: account.clone(), older_than_ms, limit: *limit };
-            let mut text = String::from("REFERENCE                             STATE            ATTEMPT  AGE_S  OPERATION          ACCOUNT\n");
+            let mut text =
+                String::from("REFERENCE                             STATE            ATTEMPT  AGE_S  OPERATION          ACCOUNT\n");
             for key in lifecycle::list(db, &filter).await? {
                 let _ = writeln!(
                     text,
@@ -173,7 +174,12 @@ fn show(key: &Record) -> String {
             format!("lease until       {}\nended by worker   {ended_by_worker}\n", at(*lease_until_ms))
         }
         State::Completed { answer, completed_at_ms, expires_at_ms } => {
-            format!("answer            {}\ncompleted         {}\nexpires           {}\n", answer.status, at(*completed_at_ms), at(*expires_at_ms))
+            format!(
+                "answer            {}\ncompleted         {}\nexpires           {}\n",
+                answer.status,
+                at(*completed_at_ms),
+                at(*expires_at_ms)
+            )
         }
         State::Released { next_look_at_ms, expires_at_ms } => {
             format!("second look       {}\nexpires           {}\n", or_none(*next_look_at_ms), or_none(*expires_at_ms))

@@ -144,7 +144,9 @@ impl Situation {
         }
         let pause = growing_pause_ms(looks);
         Some(match self.unknown_send_age_ms {
-            Some(age) if self.may_still_arrive(bounds) => (self.settles_after_ms(bounds) - age).max(1).max(if looks == 0 { 0 } else { pause }),
+            Some(age) if self.may_still_arrive(bounds) => {
+                (self.settles_after_ms(bounds) - age).max(1).max(if looks == 0 { 0 } else { pause })
+            }
             Some(_) | None => pause,
         })
     }

@@ -1,12 +1,18 @@
 //! What every process does alike: its log, its name, and how it is told to stop.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::EnvFilter;
 
 /// Logs to standard error; `RUST_LOG` filters (`info` and warnings of libraries by default).
 pub fn start() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,api=info,jobs=info,entity=info,migration=info"));
     // A second start in one process (tests) keeps the first.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr)
+        .try_init();
 }
 
 /// Names this process in the database and in logs: process id and a random part.

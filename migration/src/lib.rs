@@ -5,7 +5,9 @@
 
 use sea_orm_migration::MigrationStatus;
 use sea_orm_migration::prelude::*;
-use sea_orm_migration::sea_orm::{DatabaseBackend, DatabaseConnection, SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait};
+use sea_orm_migration::sea_orm::{
+    DatabaseBackend, DatabaseConnection, SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
+};
 
 mod m20261202_000001_create_idempotency_key;
 mod m20261202_000002_create_reservation;

@@ -36,8 +36,7 @@ pub struct AppSettings {
 }
 
 /// Paths that are not operations of the document.
-const PAGES: [&str; 8] =
-    ["/", "/docs", "/openapi.yaml", "/openapi.json", "/problems/{code}", "/health/live", "/health/ready", "/metrics"];
+const PAGES: [&str; 8] = ["/", "/docs", "/openapi.yaml", "/openapi.json", "/problems/{code}", "/health/live", "/health/ready", "/metrics"];
 
 /// The whole service as one endpoint.
 pub fn app(service: Arc<Service>, settings: AppSettings) -> impl Endpoint<Output = Response> + 'static {
@@ -52,11 +51,7 @@ pub fn app(service: Arc<Service>, settings: AppSettings) -> impl Endpoint<Output
         .at("/metrics", get(health::metrics))
         .nest_no_strip("/", document::service());
     let sub_path = settings.public_base.split_once("://").and_then(|(_, rest)| rest.find('/').map(|at| rest[at..].to_owned()));
-    let inner = routes
-        .data(Arc::clone(&service))
-        .data(settings.body)
-        .data(Stopping(settings.stopping))
-        .with_if(settings.open, HostGuard);
+    let inner = routes.data(Arc::clone(&service)).data(settings.body).data(Stopping(settings.stopping)).with_if(settings.open, HostGuard);
     Root { inner, service, paths: known_paths(), public_base: settings.public_base, sub_path: sub_path.unwrap_or_default() }
         .with(SecurityHeaders)
         .with(Cors::new(settings.cors_origins))

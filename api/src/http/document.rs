@@ -32,7 +32,25 @@ pub fn document() -> Value {
         document["components"]["schemas"][schema]["additionalProperties"] = json!(false);
     }
     document["components"]["schemas"]["ChangeReservation"]["minProperties"] = json!(1);
+    write_integers_as_integers(&mut document);
     document
+}
+
+/// The generator keeps limits as floating-point numbers, which some readers refuse for an integer.
+fn write_integers_as_integers(value: &mut Value) {
+    match value {
+        Value::Object(members) => members.values_mut().for_each(write_integers_as_integers),
+        Value::Array(items) => items.iter_mut().for_each(write_integers_as_integers),
+        Value::Number(number) => {
+            if let Some(whole) = number.as_f64().filter(|f| f.fract() == 0.0 && f.abs() < 9e15) {
+                // Whole and far within the range, as just compared.
+                #[expect(clippy::cast_possible_truncation, reason = "compared with the range of i64 above")]
+                let whole = whole as i64;
+                *number = whole.into();
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
 }
 
 /// As committed in `openapi.yaml`.

@@ -43,9 +43,11 @@ impl Header {
         let (name, kind, description) = match self {
             Self::Location => ("Location", "string", "Address of the reservation."),
             Self::ETag => ("ETag", "string", "Strong entity tag of the reservation, for If-Match and If-None-Match."),
-            Self::IdempotentReplayed => {
-                ("Idempotent-Replayed", "string", "`true` on an answer that was stored before this request came; absent on the first answer.")
-            }
+            Self::IdempotentReplayed => (
+                "Idempotent-Replayed",
+                "string",
+                "`true` on an answer that was stored before this request came; absent on the first answer.",
+            ),
             Self::RetryAfter => ("Retry-After", "integer", "Seconds after which to send the same request again."),
             Self::PreferenceApplied => ("Preference-Applied", "string", "`wait=N` or `respond-async`, where it was applied (RFC 7240)."),
             Self::Link => ("Link", "string", "`<.../problems/{code}>; rel=\"describedby\"`: a page that explains the problem."),
@@ -88,7 +90,11 @@ impl<A: Answers> ApiResponse for Success<A> {
             description,
             status: Some(*status),
             status_range: None,
-            content: if *has_body { vec![MetaMediaType { content_type: jobs::answer::JSON, schema: A::Body::schema_ref() }] } else { vec![] },
+            content: if *has_body {
+                vec![MetaMediaType { content_type: jobs::answer::JSON, schema: A::Body::schema_ref() }]
+            } else {
+                vec![]
+            },
             headers: headers.iter().map(|h| h.meta()).collect(),
         };
         MetaResponses { responses: A::SUCCESSES.iter().map(response).collect() }

@@ -367,7 +367,8 @@ fn outcome_pending(record: &Record) -> Problem {
 
 /// The same where there is no record at hand.
 pub fn outcome_pending_soon() -> Problem {
-    Problem::new(Code::OutcomePending, "The outcome is not known yet. Send the same request again.").retry_after_s(rand::random_range(1..=3))
+    Problem::new(Code::OutcomePending, "The outcome is not known yet. Send the same request again.")
+        .retry_after_s(rand::random_range(1..=3))
 }
 
 /// Nothing happened at the booking system; the key is bound to no request.

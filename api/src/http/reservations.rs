@@ -122,22 +122,24 @@ impl Answers for Cancel {
         (429, "`too-many-requests`"),
         (500, "`internal`"),
         (502, "`booking-system-misconfigured`: nothing was cancelled."),
-        (503, "`booking-system-unavailable`, `booking-system-busy`, `storage-unavailable`: nothing was cancelled. `outcome-pending`: retry."),
+        (
+            503,
+            "`booking-system-unavailable`, `booking-system-busy`, `storage-unavailable`: nothing was cancelled. `outcome-pending`: retry.",
+        ),
     ];
 }
 
 impl Answers for Get {
     type Body = ReservationBody;
-    const SUCCESSES: &'static [(u16, &'static str, bool, &'static [Header])] = &[
-        (200, "The reservation.", true, &[Header::ETag]),
-        (304, "It is still what `If-None-Match` names.", false, &[Header::ETag]),
-    ];
+    const SUCCESSES: &'static [(u16, &'static str, bool, &'static [Header])] =
+        &[(200, "The reservation.", true, &[Header::ETag]), (304, "It is still what `If-None-Match` names.", false, &[Header::ETag])];
     const PROBLEMS: &'static [(u16, &'static str)] = READ_PROBLEMS;
 }
 
 impl Answers for List {
     type Body = ReservationListBody;
-    const SUCCESSES: &'static [(u16, &'static str, bool, &'static [Header])] = &[(200, "One page of reservations, newest first.", true, &[])];
+    const SUCCESSES: &'static [(u16, &'static str, bool, &'static [Header])] =
+        &[(200, "One page of reservations, newest first.", true, &[])];
     const PROBLEMS: &'static [(u16, &'static str)] = READ_PROBLEMS;
 }
 

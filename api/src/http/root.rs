@@ -107,7 +107,8 @@ impl KnownPath {
 
     fn matches(&self, path: &str) -> bool {
         let segments: Vec<&str> = path.split('/').skip(1).collect();
-        segments.len() == self.segments.len() && self.segments.iter().zip(segments).all(|(known, s)| known.as_deref().is_none_or(|k| k == s))
+        segments.len() == self.segments.len()
+            && self.segments.iter().zip(segments).all(|(known, s)| known.as_deref().is_none_or(|k| k == s))
     }
 }
 

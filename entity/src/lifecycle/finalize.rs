@@ -91,13 +91,7 @@ impl Owner<'_> {
 ///
 /// # Errors
 /// [`StoreError`]: the commit may or may not have happened; finalize again to find out.
-pub async fn finalize(
-    db: &Database,
-    lease: &Lease,
-    answer: &Answer,
-    effect: &Effect,
-    retention_ms: i64,
-) -> Result<Finalized, StoreError> {
+pub async fn finalize(db: &Database, lease: &Lease, answer: &Answer, effect: &Effect, retention_ms: i64) -> Result<Finalized, StoreError> {
     if store(db, &Owner::Lease(lease), answer, effect, retention_ms).await? {
         return Ok(Finalized::Done);
     }
@@ -110,13 +104,7 @@ pub async fn finalize(
 ///
 /// # Errors
 /// [`StoreError`]: the look comes up again.
-pub async fn find_late(
-    db: &Database,
-    seen: &Record,
-    answer: &Answer,
-    effect: &Effect,
-    retention_ms: i64,
-) -> Result<Finalized, StoreError> {
+pub async fn find_late(db: &Database, seen: &Record, answer: &Answer, effect: &Effect, retention_ms: i64) -> Result<Finalized, StoreError> {
     Ok(if store(db, &Owner::SecondLook(seen), answer, effect, retention_ms).await? { Finalized::Done } else { Finalized::LeaseLost })
 }
 
@@ -202,7 +190,11 @@ async fn store(db: &Database, owner: &Owner<'_>, answer: &Answer, effect: &Effec
 }
 
 async fn end(tx: Transaction<'_>, done: bool) -> Result<bool, StoreError> {
-    if done { tx.commit().await? } else { tx.rollback().await? }
+    if done {
+        tx.commit().await?
+    } else {
+        tx.rollback().await?
+    }
     Ok(done)
 }
 

@@ -19,9 +19,7 @@ pub async fn find(db: &Database, digest: &KeyDigest) -> Result<Option<Record>, S
 /// # Errors
 /// [`StoreError`].
 pub async fn find_creation(db: &Database, account: &str, reservation_id: &str) -> Result<Option<Record>, StoreError> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM idempotency_key WHERE reference = $1 AND account = $2 AND operation = 'createReservation'"
-    );
+    let sql = format!("SELECT {COLUMNS} FROM idempotency_key WHERE reference = $1 AND account = $2 AND operation = 'createReservation'");
     let record = db.read_one(&sql, vec![reservation_id.into(), account.into()]).await?.as_ref().map(Record::read).transpose()?;
     Ok(record.filter(|r| !r.is_expired()))
 }

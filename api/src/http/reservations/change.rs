@@ -26,13 +26,7 @@ use crate::http::query::QueryParameters;
 use crate::http::stored::Outgoing;
 use crate::service::Service;
 
-pub(super) async fn change(
-    request: &Request,
-    caller: Caller,
-    id: &str,
-    key: IdempotencyKey,
-    change: Change,
-) -> Result<Outgoing, Problem> {
+pub(super) async fn change(request: &Request, caller: Caller, id: &str, key: IdempotencyKey, change: Change) -> Result<Outgoing, Problem> {
     QueryParameters::read(request, &[])?;
     let service = Service::of(request)?;
     let if_match = Condition::of(request.headers(), &header::IF_MATCH)

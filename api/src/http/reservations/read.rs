@@ -37,7 +37,9 @@ pub(super) async fn list(request: &Request, caller: &Caller) -> Result<Response,
         .transpose()?;
     let limit = match query.get("limit") {
         None => PAGE.0,
-        Some(text) if text.bytes().all(|b| b.is_ascii_digit()) => text.parse().ok().filter(|n| (1..=PAGE.1).contains(n)).ok_or_else(bad_limit)?,
+        Some(text) if text.bytes().all(|b| b.is_ascii_digit()) => {
+            text.parse().ok().filter(|n| (1..=PAGE.1).contains(n)).ok_or_else(bad_limit)?
+        }
         Some(_) => return Err(bad_limit()),
     };
     let before = query.get("cursor").map(str::to_owned);
