@@ -235,7 +235,7 @@ fn cors_origins(text: &str) -> Result<OriginList, String> {
             .split_once("://")
             .is_some_and(|(scheme, host)| matches!(scheme, "http" | "https") && !host.is_empty() && !host.contains(['/', '*', ' ']))
     };
-    if origins.iter().all(|o| is_origin(o)) {
+    if origins.iter().all(is_origin) {
         Ok(OriginList(origins.into_iter().map(str::to_owned).collect()))
     } else {
         Err("origins such as https://booking.example, without a path or a wildcard".into())

@@ -69,7 +69,7 @@ pub async fn serve(settings: Settings) -> Result<(), Failure> {
     println!("Swagger UI  http://{api_address}/docs");
     match &sandbox {
         Some((url, _)) => println!("Sandbox     {url} (a booking system to try with; BOOKING_URL names a real one)"),
-        None => println!("Booking     {}", booking_url.host_str().unwrap_or_default()),
+        None => println!("Booking     {}", booking_url.origin().ascii_serialization()),
     }
     println!("Try         {}", try_it(api_address, open));
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use poem::endpoint::make_sync;
-use poem::http::{StatusCode, header};
+use poem::http::{Method, StatusCode, header};
 use poem::web::Query;
 use poem::{Endpoint, EndpointExt, Request, Response, Route, get, handler};
 use serde::Deserialize;
@@ -41,7 +41,6 @@ const PAGES: [&str; 8] = ["/", "/docs", "/openapi.yaml", "/openapi.json", "/prob
 /// The whole service as one endpoint.
 pub fn app(service: Arc<Service>, settings: AppSettings) -> impl Endpoint<Output = Response> + 'static {
     let routes = Route::new()
-        .at("/", get(make_sync(|_| to_docs())))
         .nest("/docs", docs::endpoint())
         .at("/openapi.yaml", get(document_endpoint("application/yaml", document::yaml())))
         .at("/openapi.json", get(document_endpoint("application/json", document::document().to_string())))
@@ -49,7 +48,8 @@ pub fn app(service: Arc<Service>, settings: AppSettings) -> impl Endpoint<Output
         .at("/health/live", get(health::live))
         .at("/health/ready", get(health::ready))
         .at("/metrics", get(health::metrics))
-        .nest_no_strip("/", document::service());
+        // The operations are nested at the root and would take it for themselves.
+        .nest_no_strip("/", document::service().around(root_to_docs));
     let sub_path = settings.public_base.split_once("://").and_then(|(_, rest)| rest.find('/').map(|at| rest[at..].to_owned()));
     let inner = routes.data(Arc::clone(&service)).data(settings.body).data(Stopping(settings.stopping)).with_if(settings.open, HostGuard);
     Root { inner, service, paths: known_paths(), public_base: settings.public_base, sub_path: sub_path.unwrap_or_default() }
@@ -66,9 +66,12 @@ fn known_paths() -> Vec<KnownPath> {
     operations.chain(PAGES.iter().map(|page| KnownPath::new(page, ["GET"]))).collect()
 }
 
-/// Relative, so that it holds under any sub-path.
-fn to_docs() -> Response {
-    Response::builder().status(StatusCode::FOUND).header(header::LOCATION, "docs").finish()
+/// `GET /` leads to the docs; relative, so that it holds under any sub-path.
+async fn root_to_docs<E: Endpoint<Output = Response>>(operations: E, request: Request) -> poem::Result<Response> {
+    if request.uri().path() == "/" && matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Ok(Response::builder().status(StatusCode::FOUND).header(header::LOCATION, "docs").finish());
+    }
+    operations.call(request).await
 }
 
 fn document_endpoint(content_type: &'static str, text: String) -> impl Endpoint<Output = Response> {

@@ -253,7 +253,7 @@ impl ReservationsApi {
 /// A reservation of this caller, wherever it stands.
 enum Found {
     /// Confirmed or cancelled.
-    Permanent(reservation::Reservation),
+    Permanent(Box<reservation::Reservation>),
     /// Read from the key that makes it: pending, rejected or released.
     Unsettled(Box<Record>),
 }
@@ -267,12 +267,12 @@ impl Found {
         let (db, account, id) = (service.db.clone(), caller.account.clone(), id.to_owned());
         let found = service.storage(async move {
             if let Some(reservation) = reservation::find(&db, &account, &id).await? {
-                return Ok(Some(Self::Permanent(reservation)));
+                return Ok(Some(Self::Permanent(Box::new(reservation))));
             }
             let Some(record) = lifecycle::find_creation(&db, &account, &id).await? else { return Ok(None) };
             // Finalized between the two reads.
             if matches!(&record.state, State::Completed { answer, .. } if answer.status == 201) {
-                return Ok(reservation::find(&db, &account, &id).await?.map(Self::Permanent));
+                return Ok(reservation::find(&db, &account, &id).await?.map(Box::new).map(Self::Permanent));
             }
             Ok(Some(Self::Unsettled(Box::new(record))))
         });

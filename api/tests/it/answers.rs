@@ -15,9 +15,10 @@ fn is_uuid_v7(id: &str) -> bool {
     uuid::Uuid::parse_str(id).is_ok_and(|id| id.get_version_num() == 7) && id.len() == 36
 }
 
+/// B41
 async fn the_first_answer_and_what_the_booking_system_was_asked(case: &Case) {
     let upstream = case.upstream().await;
-    let service = case.api(&upstream).set("BOOKING_TOKEN", "token-for-there").start().await;
+    let service = case.api(&upstream).set("BOOKING_TOKEN", "token-for-there").set("TZ", "America/New_York").start().await;
     let body = json!({
         "item_code": "SEAT-7", "quantity": 3, "reserved_by": "\u{592a}\u{90ce}", "note": "\"window\"/a",
         "starts_at": "2031-05-06T10:00:00+09:00", "ends_at": "2031-05-06T12:30:00+09:00",

@@ -17,9 +17,10 @@ async fn abandoned(case: &Case, upstream: &Upstream, how_many: usize) -> Vec<(St
     let setup = case.api(upstream).set("SCHEDULER", "off").set("LEASE", "1s").set("BOOKING_TIMEOUT", "15s");
     let service = setup.start().await;
     let keys: Vec<_> = (0..how_many).map(|_| (case.key(), case.body())).collect();
+    let mut lost = Vec::new();
     for (key, body) in &keys {
         upstream.on_post(body, [vec![Book, Silence], vec![Answer]]);
-        let _lost = service.post(key, body).sent().await.unwrap();
+        lost.push(service.post(key, body).sent().await.unwrap());
     }
     for (_, body) in &keys {
         upstream.is_booked(body).await;
@@ -49,7 +50,7 @@ async fn cleanup_deletes_what_has_expired_and_nothing_else(case: &Case) {
     pass(2500).await;
     let rows = |id: String| async move { case.database.rows_with(&id).await };
     let (before, kept_before) = (rows(expired.id()).await, rows(kept.id()).await);
-    let setup = case.jobs(&upstream).set("KEY_RETENTION", "2s").arguments(["--once", "--job", "cleanup"]);
+    let setup = case.jobs(&upstream).set("KEY_RETENTION", "2s").set("LEASE", "1s").arguments(["--once", "--job", "cleanup"]);
     setup.run().await.expect_success();
     assert!(rows(expired.id()).await < before, "the expired key's row is still there");
     assert_eq!(rows(kept.id()).await, kept_before);

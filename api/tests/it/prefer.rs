@@ -8,6 +8,7 @@ tests!(both [
     wait_gives_up_after_its_time_and_no_later_than_the_limit,
     respond_async_answers_at_once_and_the_key_knows_the_end,
     wait_on_a_first_request_answers_202_if_it_takes_longer,
+    a_change_that_is_not_waited_for_shows_what_stands,
     a_waiter_goes_on_when_the_key_is_freed,
     a_waiter_takes_over_when_the_lease_lapses,
 ]);
@@ -89,6 +90,24 @@ async fn wait_on_a_first_request_answers_202_if_it_takes_longer(case: &Case) {
     assert_eq!(service.settle(&key, &body).await.id(), first.id());
     // One that is done in time is an ordinary answer.
     service.post(&case.key(), &case.body()).prefer("wait=2").await.expect_created();
+}
+
+async fn a_change_that_is_not_waited_for_shows_what_stands(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = patient(case, &upstream).await;
+    let first = service.post(&case.key(), &case.body()).await;
+    first.expect_created();
+    upstream.on_change([vec![Gate("go on"), Answer]]);
+    let key = case.key();
+    let change = service.patch(&first.id(), &key, &first.etag(), &json!({"quantity": 6})).prefer("respond-async");
+    let accepted = change.clone().await;
+    assert_eq!((accepted.status, &accepted.json()["quantity"]), (202, &json!(1)), "{accepted:?}");
+    let other = service.patch(&first.id(), &case.key(), &first.etag(), &json!({"quantity": 7})).await;
+    other.expect_problem(409, "reservation-busy");
+    upstream.open_gate("go on");
+    eventually("the change is made", async || (service.reservation(&first.id()).await.json()["quantity"] == 6).then_some(())).await;
+    let end = change.await;
+    assert_eq!((end.status, end.is_replay(), &end.json()["quantity"]), (200, true, &json!(6)), "{end:?}");
 }
 
 async fn a_waiter_goes_on_when_the_key_is_freed(case: &Case) {

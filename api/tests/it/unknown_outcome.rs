@@ -7,6 +7,7 @@ tests!(both [
     where_it_only_looks_up,
     where_it_only_deduplicates,
     where_it_does_neither,
+    a_late_booking_is_found_by_a_second_look,
     absent_is_believed_only_after_absent_after_where_it_does_not_deduplicate,
 ] sqlite [
     redirects_are_not_followed_and_proxies_not_used,
@@ -103,6 +104,27 @@ async fn where_it_does_neither(case: &Case) {
         assert_eq!(upstream.posts(body).len(), 1, "{fault:?}");
     }
     assert!(upstream.requests("GET").is_empty());
+}
+
+/// No booking is orphaned: the key was released too early, and nobody ever asks for it again.
+async fn a_late_booking_is_found_by_a_second_look(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("LEASE", "1s").set("ABSENT_AFTER", "6s").start().await;
+    let (key, body) = (case.key(), case.body());
+    upstream.on_post(&body, [vec![Gate("take effect at last"), Book, Silence]]);
+    let _lost = service.post(&key, &body).sent().await.unwrap();
+    let reference = upstream.post_arrives(&body).await.body["reference"].as_str().unwrap().to_owned();
+    service.kill_9();
+    service.start_again().await;
+    eventually("the key is released", async || (service.key_state(&key).await? == "released").then_some(())).await;
+    // Not the last word yet, and treated so.
+    service.delete(&reference).await.expect_problem(409, "reservation-busy");
+    upstream.open_gate("take effect at last");
+    upstream.is_booked(&body).await;
+    case.expect_no_orphans(&upstream, &service).await;
+    let reply = service.post(&key, &body).await;
+    assert_eq!((reply.status, reply.is_replay(), reply.id()), (201, true, reference), "{reply:?}");
+    assert_eq!(upstream.posts(&body).len(), 1);
 }
 
 async fn absent_is_believed_only_after_absent_after_where_it_does_not_deduplicate(case: &Case) {

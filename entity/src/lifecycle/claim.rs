@@ -53,9 +53,8 @@ pub enum Guard {
     Known,
 }
 
-/// What a request gets to know about its key. (A few hundred bytes, once a request: not worth a box.)
+/// What a request gets to know about its key.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "moved once per request")]
 pub enum Claimed {
     /// Do the work.
     Mine(Work),

@@ -13,12 +13,24 @@ pub(super) const NEW_ATTEMPT: &str = "attempt = attempt + 1, lease_ended_at_ms =
           AND (maybe_sent_until_ms IS NULL OR maybe_sent_until_ms < lease_until_ms) \
      THEN lease_until_ms ELSE maybe_sent_until_ms END";
 
+/// One of the two sweeps.
+struct Sweep {
+    event: Event,
+    origin: Origin,
+    /// Which keys are due.
+    due: &'static str,
+    /// Longest due first.
+    order: &'static str,
+}
+
 /// Takes at most `limit` lapsed keys over, longest lapsed first. An unreadable row is passed over with an error logged.
 ///
 /// # Errors
 /// [`StoreError`]; a batch that was taken all the same lapses again.
 pub async fn take_over_stale(db: &Database, token: &str, lease_ms: i64, limit: u64) -> Result<Vec<Work>, StoreError> {
-    batch(db, Event::TakeOver, "lease_until_ms <= {now}", "lease_until_ms", Origin::TakeOver, token, lease_ms, limit).await
+    let lapsed = "lease_until_ms <= {now}";
+    let sweep = Sweep { event: Event::TakeOver, origin: Origin::TakeOver, due: lapsed, order: "lease_until_ms" };
+    sweep.take(db, token, lease_ms, limit).await
 }
 
 /// Leases at most `limit` unknown keys whose next look is due; their state and answers stay meanwhile.
@@ -27,37 +39,31 @@ pub async fn take_over_stale(db: &Database, token: &str, lease_ms: i64, limit: u
 /// [`StoreError`]; a batch that was leased all the same comes up again when the lease has lapsed.
 pub async fn take_for_look_again(db: &Database, token: &str, lease_ms: i64, limit: u64) -> Result<Vec<Work>, StoreError> {
     let due = "next_look_at_ms <= {now} AND (lease_until_ms IS NULL OR lease_until_ms <= {now})";
-    batch(db, Event::LookAgain, due, "next_look_at_ms", Origin::LookAgain, token, lease_ms, limit).await
+    let sweep = Sweep { event: Event::LookAgain, origin: Origin::LookAgain, due, order: "next_look_at_ms" };
+    sweep.take(db, token, lease_ms, limit).await
 }
 
-#[expect(clippy::too_many_arguments, reason = "private: the two sweeps above, word for word")]
-async fn batch(
-    db: &Database,
-    event: Event,
-    due: &str,
-    order: &str,
-    origin: Origin,
-    token: &str,
-    lease_ms: i64,
-    limit: u64,
-) -> Result<Vec<Work>, StoreError> {
-    let guard = event.guard();
-    // State and deadline are compared again outside: PostgreSQL may pass the LIMIT in some plans.
-    let sql = format!(
-        "UPDATE idempotency_key SET {NEW_ATTEMPT}, lease_token = $1, lease_until_ms = {{now}} + $2 \
-         WHERE digest IN (SELECT digest FROM idempotency_key WHERE {guard} AND {due} ORDER BY {order} LIMIT $3 {{skip_locked}}) \
-         AND {guard} AND {due} RETURNING {COLUMNS}"
-    );
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = db.write_all(&sql, vec![token.into(), lease_ms.into(), limit.into()]).await?;
-    Ok(rows
-        .iter()
-        .filter_map(|row| match Record::read(row) {
-            Ok(record) => Some(Work { lease: Lease { digest: record.digest, token: token.to_owned() }, origin, record }),
-            Err(error) => {
-                tracing::error!(%error, "passed over a key that cannot be read");
-                None
-            }
-        })
-        .collect())
+impl Sweep {
+    async fn take(self, db: &Database, token: &str, lease_ms: i64, limit: u64) -> Result<Vec<Work>, StoreError> {
+        let Self { event, origin, due, order } = self;
+        let guard = event.guard();
+        // State and deadline are compared again outside: PostgreSQL may pass the LIMIT in some plans.
+        let sql = format!(
+            "UPDATE idempotency_key SET {NEW_ATTEMPT}, lease_token = $1, lease_until_ms = {{now}} + $2 \
+             WHERE digest IN (SELECT digest FROM idempotency_key WHERE {guard} AND {due} ORDER BY {order} LIMIT $3 {{skip_locked}}) \
+             AND {guard} AND {due} RETURNING {COLUMNS}"
+        );
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = db.write_all(&sql, vec![token.into(), lease_ms.into(), limit.into()]).await?;
+        Ok(rows
+            .iter()
+            .filter_map(|row| match Record::read(row) {
+                Ok(record) => Some(Work { lease: Lease { digest: record.digest, token: token.to_owned() }, origin, record }),
+                Err(error) => {
+                    tracing::error!(%error, "passed over a key that cannot be read");
+                    None
+                }
+            })
+            .collect())
+    }
 }

@@ -259,8 +259,10 @@ fn retry_after_s(response: &Response) -> u64 {
     }
     let value = response.headers().get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()).unwrap_or_default().trim();
     let seconds = value.parse::<u64>().ok().or_else(|| {
-        let at = chrono::DateTime::parse_from_rfc2822(value).ok()?;
-        u64::try_from((at.to_utc() - chrono::Utc::now()).num_milliseconds()).ok().map(|ms| ms.div_ceil(1000))
+        // Both dates are the booking system's own: its clock need not agree with ours (RFC 9110, section 10.2.3).
+        let until = chrono::DateTime::parse_from_rfc2822(value).ok()?;
+        let date = response.headers().get(header::DATE)?.to_str().ok()?;
+        u64::try_from((until - chrono::DateTime::parse_from_rfc2822(date).ok()?).num_seconds()).ok()
     });
     seconds.unwrap_or(1).clamp(1, 86_400)
 }

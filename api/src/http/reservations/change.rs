@@ -65,7 +65,7 @@ impl KeyedOperation for ChangeIt {
             Status::Confirmed => {}
             Status::Cancelled => return Err(too_late()),
         }
-        not_busy(&self.service, &before).await?;
+        not_busy(&self.service, &before, Operation::Change).await?;
         if !if_match.matches_strong(&answer::represent(&before).etag) {
             return Err(Problem::new(Code::VersionStale, "The reservation has changed since. Read it again, then decide anew."));
         }
@@ -103,8 +103,10 @@ pub(super) async fn cancel(request: &Request, caller: Caller, id: &str) -> Resul
         body: Value::Null,
     };
     match Found::find(&service, &caller.0, id).await? {
-        Found::Permanent(Reservation { status: Status::Cancelled, .. }) => return Ok(Outgoing::plain(answer::cancelled())),
-        Found::Permanent(Reservation { status: Status::Confirmed, .. }) => {}
+        Found::Permanent(reservation) => match reservation.status {
+            Status::Cancelled => return Ok(Outgoing::plain(answer::cancelled())),
+            Status::Confirmed => {}
+        },
         Found::Unsettled(record) if is_settled(&record) => return Ok(Outgoing::plain(answer::cancelled())),
         Found::Unsettled(_) => return Err(reservation_busy(None)),
     }
@@ -131,7 +133,7 @@ impl KeyedOperation for CancelIt {
         if let Found::Permanent(reservation) = Found::find(&self.service, &self.caller, &self.id).await?
             && reservation.status == Status::Confirmed
         {
-            not_busy(&self.service, &reservation).await?;
+            not_busy(&self.service, &reservation, Operation::Cancel).await?;
         }
         Ok(Guard::Cancel)
     }
@@ -150,14 +152,15 @@ fn is_settled(record: &Record) -> bool {
     }
 }
 
-async fn not_busy(service: &Service, reservation: &Reservation) -> Result<(), Problem> {
+async fn not_busy(service: &Service, reservation: &Reservation, asked: Operation) -> Result<(), Problem> {
     if reservation.busy_for_ms.is_some() {
         return Err(reservation_busy(reservation.busy_for_ms));
     }
     let (db, id) = (service.db.clone(), reservation.id.clone());
     match service.storage(async move { lifecycle::find_unsettled_change(&db, &id).await }).await? {
-        Some(_) => Err(reservation_busy(None)),
-        None => Ok(()),
+        // A cancellation joins the one under way: its key is the reservation itself.
+        Some(unsettled) if (unsettled.operation, asked) != (Operation::Cancel, Operation::Cancel) => Err(reservation_busy(None)),
+        Some(_) | None => Ok(()),
     }
 }
 

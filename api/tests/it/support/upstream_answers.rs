@@ -8,17 +8,16 @@ use std::time::Duration;
 
 /// Plays the script; whether the connection goes on afterwards.
 pub(super) async fn play(upstream: &Upstream, wire: &mut Wire, request: &Request, script: Vec<Step>) -> Result<bool> {
+    let mut made = None;
     // A look-up tells what is there when it arrives, however late its answer leaves.
     let known = find(upstream, request);
     for step in script.into_iter().chain([Step::Answer]) {
         match step {
             Step::After(milliseconds) => tokio::time::sleep(Duration::from_millis(milliseconds)).await,
             Step::Gate(name) => upstream.pass_gate(name).await,
-            Step::Book => {
-                book(upstream, request);
-            }
-            Step::Answer => return obey(upstream, wire, request, known, 201).await,
-            Step::Answer200 => return obey(upstream, wire, request, known, 200).await,
+            Step::Book => made = Some(book(upstream, request)),
+            Step::Answer => return obey(upstream, wire, request, made, known, 201).await,
+            Step::Answer200 => return obey(upstream, wire, request, made, known, 200).await,
             Step::Status(status) => return send_json(wire, status, &json!({"error": "scripted"}), &[]).await,
             Step::Busy(status, after) => return send_json(wire, status, &json!({"error": "scripted"}), &[("Retry-After", after)]).await,
             Step::Page(status) => return send(wire, status, "text/html", &[], b"<html><body>gateway</body></html>").await,
@@ -33,21 +32,21 @@ pub(super) async fn play(upstream: &Upstream, wire: &mut Wire, request: &Request
                 return Ok(false);
             }
             Step::Half => {
-                let body = booked_bytes(upstream, request);
+                let body = shown(&made.unwrap_or_else(|| book(upstream, request))).to_string().into_bytes();
                 wire.write(&head(201, "application/json", &[], body.len())).await?;
                 wire.write(&body[..body.len() / 2]).await?;
                 return Ok(false);
             }
             Step::Garbage => {
-                book(upstream, request);
+                let _ = made.unwrap_or_else(|| book(upstream, request));
                 return send(wire, 201, "application/json", &[], b"{\"booking_id\": \xff").await;
             }
             Step::Nameless => {
-                let booking = book(upstream, request);
+                let booking = made.unwrap_or_else(|| book(upstream, request));
                 return send_json(wire, 201, &json!({"reference": booking.reference}), &[]).await;
             }
             Step::Endless => {
-                book(upstream, request);
+                let _ = made.unwrap_or_else(|| book(upstream, request));
                 wire.write(b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n").await?;
                 wire.write(b"10\r\n{\"booking_id\": \"\r\n").await?;
                 // Bounded all the same, should nobody hang up: 64 MiB.
@@ -59,7 +58,7 @@ pub(super) async fn play(upstream: &Upstream, wire: &mut Wire, request: &Request
                 return Ok(false);
             }
             Step::Drip => {
-                let body = booked_bytes(upstream, request);
+                let body = shown(&made.unwrap_or_else(|| book(upstream, request))).to_string().into_bytes();
                 wire.write(&head(201, "application/json", &[], body.len())).await?;
                 for byte in body {
                     wire.write(&[byte]).await?;
@@ -68,7 +67,7 @@ pub(super) async fn play(upstream: &Upstream, wire: &mut Wire, request: &Request
                 return Ok(true);
             }
             Step::Chatty => {
-                let body = booked_bytes(upstream, request);
+                let body = shown(&made.unwrap_or_else(|| book(upstream, request))).to_string().into_bytes();
                 return send(wire, 201, "application/json", &[("Set-Cookie", "session=secret"), ("X-Internal", "secret")], &body).await;
             }
         }
@@ -77,10 +76,17 @@ pub(super) async fn play(upstream: &Upstream, wire: &mut Wire, request: &Request
 }
 
 /// Does what the request asks for.
-async fn obey(upstream: &Upstream, wire: &mut Wire, request: &Request, known: Option<Booking>, status: u16) -> Result<bool> {
+async fn obey(
+    upstream: &Upstream,
+    wire: &mut Wire,
+    request: &Request,
+    made: Option<Booking>,
+    known: Option<Booking>,
+    status: u16,
+) -> Result<bool> {
     match request.method.as_str() {
         "POST" => {
-            let body = booked_bytes(upstream, request);
+            let body = shown(&made.unwrap_or_else(|| book(upstream, request))).to_string().into_bytes();
             return send(wire, status, "application/json", &[], &body).await;
         }
         "PATCH" | "DELETE" => change(upstream, request),
@@ -136,10 +142,6 @@ fn change(upstream: &Upstream, request: &Request) {
             }
         }
     }
-}
-
-fn booked_bytes(upstream: &Upstream, request: &Request) -> Vec<u8> {
-    shown(&book(upstream, request)).to_string().into_bytes()
 }
 
 fn shown(booking: &Booking) -> Value {
