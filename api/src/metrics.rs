@@ -45,9 +45,9 @@ impl Metrics {
         self.outcomes.get_or_create(&OutcomeLabels { operation, outcome }).inc();
     }
 
-    /// The text. `job_ages_ms`: how long ago each job last succeeded, in any process.
+    /// The text. `statements`: SQL statements this process has sent. `job_ages_ms`: how long ago each job last succeeded, in any process.
     #[must_use]
-    pub fn text(&self, job_ages_ms: &[(String, i64)]) -> String {
+    pub fn text(&self, statements: u64, job_ages_ms: &[(String, i64)]) -> String {
         let mut registry = Registry::with_prefix("reservation_api");
         registry.register("http_answers", "Answers by method, status and whether they were replays", self.answers.clone());
         registry.register("attempts", "Attempts of this process by how they ended", self.outcomes.clone());
@@ -55,6 +55,9 @@ impl Metrics {
         for (job, age_ms) in job_ages_ms {
             ages.get_or_create(&JobLabels { job: job.clone() }).set(age_ms / 1000);
         }
+        let sent = Counter::<u64>::default();
+        sent.inc_by(statements);
+        registry.register("sql_statements", "SQL statements sent by this process, begins and ends of transactions not counted", sent);
         registry.register("job_last_success_age_seconds", "Time since the job last succeeded in any process", ages);
         let mut text = String::new();
         // Writing into a `String` cannot fail.

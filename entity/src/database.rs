@@ -1,5 +1,7 @@
 //! The connection pools, and the few things in which the two engines differ.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sea_orm::{
@@ -43,6 +45,7 @@ pub enum ConnectError {
 pub struct Database {
     read: DatabaseConnection,
     write: DatabaseConnection,
+    statements: Arc<AtomicU64>,
 }
 
 impl Database {
@@ -53,7 +56,7 @@ impl Database {
     pub async fn connect(settings: &DatabaseSettings) -> Result<Self, ConnectError> {
         if settings.url.starts_with("postgres://") || settings.url.starts_with("postgresql://") {
             let pool = open(options(settings, settings.pool)).await?;
-            return Ok(Self { read: pool.clone(), write: pool });
+            return Ok(Self { read: pool.clone(), write: pool, statements: Arc::default() });
         }
         if !settings.url.starts_with("sqlite:") {
             return Err(ConnectError::Scheme);
@@ -70,7 +73,7 @@ impl Database {
             options
         };
         let write = open(sqlite(1)).await?;
-        Ok(Self { read: open(sqlite(settings.pool)).await?, write })
+        Ok(Self { read: open(sqlite(settings.pool)).await?, write, statements: Arc::default() })
     }
 
     /// Brings the schema up to date; safe with many processes at once.
@@ -79,6 +82,12 @@ impl Database {
     /// [`StoreError`]; the schema is as it was then.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         Ok(migration::up(&self.write).await?)
+    }
+
+    /// SQL statements sent so far, apart from the begins and ends of transactions: what each path costs is a promise, and tested.
+    #[must_use]
+    pub fn statements(&self) -> u64 {
+        self.statements.load(Ordering::Relaxed)
     }
 
     /// Whether the database answers.
@@ -130,6 +139,7 @@ impl Database {
     /// `{now}` is the database's clock in milliseconds; `{skip_locked}` lets several sweepers share a table, and `{for_update}` locks what
     /// was read until the end of the statement. SQLite has one writer at a time and needs neither.
     fn statement(&self, sql: &str, values: Vec<Value>) -> Statement {
+        self.statements.fetch_add(1, Ordering::Relaxed);
         let (now, skip_locked, for_update) = if self.is_postgres() {
             ("(extract(epoch FROM statement_timestamp()) * 1000)::bigint", "FOR UPDATE SKIP LOCKED", "FOR UPDATE")
         } else {

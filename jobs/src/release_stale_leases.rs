@@ -151,6 +151,18 @@ impl ReleaseStaleLeases {
 }
 
 impl ReleaseReport {
+    /// For the log; nothing if there was nothing to do.
+    #[must_use]
+    pub fn sentence(&self) -> Option<String> {
+        let Self { taken_over, looked_again, second_looks, completed, released, freed, unknown } = self;
+        (*self != Self::default()).then(|| {
+            format!(
+                "{taken_over} taken over, {looked_again} looked at again, {second_looks} second looks: \
+                 {completed} completed, {released} released, {freed} freed, {unknown} unknown"
+            )
+        })
+    }
+
     fn count(&mut self, outcome: Option<&Outcome>) {
         match outcome {
             Some(Outcome::Answered(_) | Outcome::Refused(_)) => self.completed += 1,

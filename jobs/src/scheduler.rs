@@ -17,6 +17,7 @@ use tokio::sync::Mutex;
 use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
 use tokio_util::sync::CancellationToken;
 
+use crate::boot_clock::BootInstant;
 use crate::delete_expired_keys::DeleteExpiredKeys;
 use crate::release_stale_leases::ReleaseStaleLeases;
 
@@ -25,7 +26,10 @@ pub const RELEASE: &str = "release-stale-leases";
 /// Name of the job that deletes expired keys, in logs, metrics and the database.
 pub const CLEANUP: &str = "delete-expired-keys";
 
-type Run = Arc<dyn Fn(CancellationToken) -> Pin<Box<dyn Future<Output = Result<String, StoreError>> + Send>> + Send + Sync>;
+/// Schedules have seconds: two runs closer than this are catching up.
+const LEAST_INTERVAL_MS: i64 = 750;
+
+type Run = Arc<dyn Fn(CancellationToken) -> Pin<Box<dyn Future<Output = Result<Option<String>, StoreError>> + Send>> + Send + Sync>;
 
 /// A job that never overlaps itself, survives a panic and an error, and notes its success.
 #[derive(Clone)]
@@ -34,7 +38,8 @@ pub struct GuardedJob {
     run: Run,
     db: Database,
     worker: String,
-    running: Arc<Mutex<()>>,
+    /// Held while it runs; when the last run by schedule began.
+    running: Arc<Mutex<Option<BootInstant>>>,
     stop: CancellationToken,
 }
 
@@ -44,7 +49,7 @@ impl GuardedJob {
     pub fn release(job: ReleaseStaleLeases, db: Database, worker: String, stop: CancellationToken) -> Self {
         let run: Run = Arc::new(move |stop| {
             let job = job.clone();
-            Box::pin(async move { job.run_once(&stop).await.map(|report| format!("{report:?}")) })
+            Box::pin(async move { job.run_once(&stop).await.map(|report| report.sentence()) })
         });
         Self { name: RELEASE, run, db, worker, running: Arc::default(), stop }
     }
@@ -54,21 +59,34 @@ impl GuardedJob {
     pub fn cleanup(job: DeleteExpiredKeys, db: Database, worker: String, stop: CancellationToken) -> Self {
         let run: Run = Arc::new(move |stop| {
             let job = job.clone();
-            Box::pin(async move { job.run_once(&stop).await.map(|deleted| format!("{deleted} deleted")) })
+            Box::pin(async move { job.run_once(&stop).await.map(|deleted| (deleted > 0).then(|| format!("{deleted} deleted"))) })
         });
         Self { name: CLEANUP, run, db, worker, running: Arc::default(), stop }
     }
 
-    /// Runs it now unless it runs already; whether it ended well (a skipped run did).
-    pub async fn run(&self) -> bool {
-        let Ok(_running) = self.running.try_lock() else {
+    /// Runs it by schedule: skipped while it runs, and in the burst with which the library makes good for a pause of the process.
+    async fn tick(&self) {
+        let Ok(mut last_began) = self.running.try_lock() else {
             tracing::debug!(job = self.name, "still running: this run is skipped");
-            return true;
+            return;
         };
+        if last_began.is_some_and(|at| at.elapsed_ms() < LEAST_INTERVAL_MS) {
+            tracing::debug!(job = self.name, "too soon after the last run: this run is skipped");
+            return;
+        }
+        *last_began = Some(BootInstant::now());
+        self.run().await;
+    }
+
+    /// Runs it now; whether it ended well.
+    pub async fn run(&self) -> bool {
         let ended = AssertUnwindSafe((self.run)(self.stop.clone())).catch_unwind().await;
         let succeeded = match ended {
             Ok(Ok(report)) => {
-                tracing::debug!(job = self.name, report, "run ended");
+                match report {
+                    Some(report) => tracing::info!(job = self.name, report, "run ended"),
+                    None => tracing::debug!(job = self.name, "run ended: nothing to do"),
+                }
                 job_run::succeeded(&self.db, self.name, &self.worker).await
             }
             Ok(Err(error)) => Err(error),
@@ -116,7 +134,7 @@ impl Scheduler {
             let tick = move |_, _| -> Pin<Box<dyn Future<Output = ()> + Send>> {
                 let job = job.clone();
                 Box::pin(async move {
-                    tokio::spawn(async move { job.run().await });
+                    tokio::spawn(async move { job.tick().await });
                 })
             };
             inner.add(Job::new_async(schedule.as_str(), tick)?).await?;

@@ -122,13 +122,14 @@ impl Settler {
         let operation = assignment.work.record.operation;
         let reference = assignment.work.record.reference.clone();
         let clock = LeaseClock::start(&self.db, &assignment, self.settings.lease);
+        // Also if the attempt panics: nobody may renew the lease of a worker that is gone.
+        let _closes = clock.close_on_drop();
         let mut attempt = Attempt::new(self, assignment, purpose, clock.clone());
         let outcome = tokio::select! {
             biased;
             () = clock.lost() => Outcome::LeaseLost,
             outcome = attempt.run() => outcome,
         };
-        clock.close();
         tracing::info!(operation = operation.as_str(), %reference, outcome = outcome.name(), "attempt ended");
         outcome
     }

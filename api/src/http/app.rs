@@ -69,7 +69,7 @@ fn known_paths() -> Vec<KnownPath> {
 /// `GET /` leads to the docs; relative, so that it holds under any sub-path.
 async fn root_to_docs<E: Endpoint<Output = Response>>(operations: E, request: Request) -> poem::Result<Response> {
     if request.uri().path() == "/" && matches!(*request.method(), Method::GET | Method::HEAD) {
-        return Ok(Response::builder().status(StatusCode::FOUND).header(header::LOCATION, "docs").finish());
+        return Ok(Response::builder().status(StatusCode::FOUND).header(header::LOCATION, "./docs").finish());
     }
     operations.call(request).await
 }

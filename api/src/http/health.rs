@@ -39,5 +39,7 @@ pub async fn metrics(service: Data<&Arc<Service>>) -> Response {
     let db = service.db.clone();
     let runs = service.storage(async move { job_run::all(&db).await }).await.unwrap_or_default();
     let ages: Vec<_> = runs.into_iter().map(|r| (r.job, r.age_ms)).collect();
-    Response::builder().content_type("application/openmetrics-text; version=1.0.0; charset=utf-8").body(service.metrics.text(&ages))
+    Response::builder()
+        .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")
+        .body(service.metrics.text(service.db.statements(), &ages))
 }

@@ -99,7 +99,8 @@ impl Patience {
     fn of(service: &Service, preference: Preference) -> Self {
         let wait = preference.wait_s.map(|s| Duration::from_secs(s).min(service.wait_limit));
         let default = match service.on_duplicate {
-            OnDuplicate::Wait if !preference.respond_async => service.wait_limit,
+            // Who asked for nothing is answered within `ANSWER_WITHIN`.
+            OnDuplicate::Wait if !preference.respond_async => service.wait_limit.min(service.settler.settings().answer_within),
             OnDuplicate::Wait | OnDuplicate::Conflict => Duration::ZERO,
         };
         Self { preference, wait, duplicate_until: Instant::now() + wait.unwrap_or(default) }

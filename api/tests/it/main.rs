@@ -24,6 +24,7 @@ mod sandbox;
 mod scenarios;
 mod scope;
 mod shutdown;
+mod statements;
 mod storage;
 mod storage_replicas;
 mod strict_body;

@@ -57,6 +57,11 @@ impl LeaseClock {
         !self.lost.is_cancelled()
     }
 
+    /// Ends the heartbeat when it is dropped.
+    pub(super) fn close_on_drop(&self) -> impl Drop + use<> {
+        CloseOnDrop(self.clone())
+    }
+
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -82,5 +87,13 @@ impl LeaseClock {
                 Err(error) => tracing::warn!(%error, "the lease could not be renewed"),
             }
         }
+    }
+}
+
+struct CloseOnDrop(LeaseClock);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }

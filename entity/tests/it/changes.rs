@@ -1,0 +1,69 @@
+//! Changes of one reservation: one at a time, for the version they were made for, and noted before they are sent.
+
+use crate::support::{Fresh, LONG_MS, answer, booked, claim, mine, new_key};
+use entity::key_scope::{KeyDigest, Operation};
+use entity::lifecycle::{self, Claimed, Effect, Finalized, Guard, NewKey};
+use entity::reservation::{self, Reservation, Status};
+use uuid::Uuid;
+
+crate::on_both_databases![
+    one_change_at_a_time_and_only_of_the_version_it_was_made_for,
+    a_change_that_may_come_late_keeps_the_reservation_busy
+];
+
+fn change_of(reservation: &Reservation, key: &str, guard: Guard) -> NewKey {
+    let operation = if matches!(guard, Guard::Cancel) { Operation::Cancel } else { Operation::Change };
+    NewKey {
+        digest: KeyDigest::of("local", operation, key),
+        operation,
+        reservation_id: reservation.id.clone(),
+        reference: Uuid::now_v7().to_string(),
+        guard,
+        ..new_key(key)
+    }
+}
+
+fn to_version(version: i64) -> Guard {
+    Guard::Change { version, change_to: b"{}".to_vec() }
+}
+
+async fn confirmed(fresh: &Fresh) -> Reservation {
+    let work = mine(&fresh.db, &new_key("k")).await;
+    lifecycle::finalize(&fresh.db, &work.lease, &answer("x"), &booked(&work), LONG_MS).await.unwrap();
+    reservation::find(&fresh.db, "local", &work.record.reservation_id).await.unwrap().unwrap()
+}
+
+async fn one_change_at_a_time_and_only_of_the_version_it_was_made_for(fresh: Fresh) {
+    let db = &fresh.db;
+    let before = confirmed(&fresh).await;
+    let work = mine(db, &change_of(&before, "c1", to_version(1))).await;
+    assert!(matches!(claim(db, &change_of(&before, "c2", to_version(1))).await, Claimed::Blocked));
+    assert!(matches!(claim(db, &change_of(&before, &before.id, Guard::Cancel)).await, Claimed::Blocked));
+    let unsettled = lifecycle::find_unsettled_change(db, &before.id).await.unwrap().unwrap();
+    assert_eq!(unsettled.reference, work.record.reference);
+
+    let after = Reservation { version: 2, ..before.clone() };
+    let effect = Effect::Change { after, busy_for_ms: None };
+    assert_eq!(lifecycle::finalize(db, &work.lease, &answer("y"), &effect, LONG_MS).await.unwrap(), Finalized::Done);
+    assert!(matches!(claim(db, &change_of(&before, "c3", to_version(1))).await, Claimed::Blocked));
+    let work = mine(db, &change_of(&before, "c3", to_version(2))).await;
+    lifecycle::free(db, &work.lease).await.unwrap();
+
+    let cancellation = mine(db, &change_of(&before, &before.id, Guard::Cancel)).await;
+    let effect = Effect::Cancel { id: before.id.clone(), at_ms: cancellation.record.created_at_ms };
+    assert_eq!(lifecycle::finalize(db, &cancellation.lease, &answer("z"), &effect, LONG_MS).await.unwrap(), Finalized::Done);
+    let cancelled = reservation::find(db, "local", &before.id).await.unwrap().unwrap();
+    assert_eq!((cancelled.status, cancelled.version), (Status::Cancelled, 3));
+    assert!(matches!(claim(db, &change_of(&before, "c4", to_version(3))).await, Claimed::Blocked));
+}
+
+async fn a_change_that_may_come_late_keeps_the_reservation_busy(fresh: Fresh) {
+    let db = &fresh.db;
+    let before = confirmed(&fresh).await;
+    let work = mine(db, &change_of(&before, "c1", to_version(1))).await;
+    let effect = Effect::Change { after: Reservation { version: 2, ..before.clone() }, busy_for_ms: Some(LONG_MS) };
+    lifecycle::finalize(db, &work.lease, &answer("y"), &effect, LONG_MS).await.unwrap();
+    assert!(matches!(claim(db, &change_of(&before, "c2", to_version(2))).await, Claimed::Blocked));
+    let busy = reservation::find(db, "local", &before.id).await.unwrap().unwrap();
+    assert!((1..=LONG_MS).contains(&busy.busy_for_ms.unwrap()));
+}

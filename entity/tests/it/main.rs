@@ -1,0 +1,6 @@
+//! The tables and transitions on real databases, the same suite on SQLite and PostgreSQL.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod changes;
+mod lifecycle;
+mod support;
