@@ -9,6 +9,7 @@ use entity::database::Database;
 use jobs::booking::http::HttpBookingSystem;
 use jobs::config as shared;
 use jobs::delete_expired_keys::DeleteExpiredKeys;
+use jobs::journal::Journal;
 use jobs::release_stale_leases::ReleaseStaleLeases;
 use jobs::scheduler::{GuardedJob, Scheduler};
 use jobs::settle::Settler;
@@ -58,10 +59,13 @@ pub async fn serve(settings: Settings) -> Result<(), Failure> {
     };
     let tasks = TaskTracker::new();
     let booking = HttpBookingSystem::new(&shared::http_settings(&settings.booking, booking_url.clone()))?;
-    let settler = Settler::new(db.clone(), booking, shared::settle_settings(&settings.booking, &settings.keys), tasks.clone());
+    let worker = worker_id();
+    let journal = Journal::start(db.clone(), worker.clone());
+    let settle_settings = shared::settle_settings(&settings.booking, &settings.keys);
+    let settler = Settler::new(db.clone(), booking, settle_settings, journal.clone(), tasks.clone());
     let stop_jobs = CancellationToken::new();
     let scheduler = match settings.http.scheduler {
-        SchedulerMode::Embedded => Some(start_jobs(&settings, &db, &settler, &stop_jobs).await?),
+        SchedulerMode::Embedded => Some(start_jobs(&settings, &db, &settler, worker, &stop_jobs).await?),
         SchedulerMode::Off => None,
     };
 
@@ -100,6 +104,7 @@ pub async fn serve(settings: Settings) -> Result<(), Failure> {
         }
         tasks.close();
         tasks.wait().await;
+        journal.close().await;
     };
     let drained = tokio::select! {
         drained = tokio::time::timeout(grace, drain) => drained.is_ok(),
@@ -149,12 +154,17 @@ async fn sandbox_listener(settings: &Settings) -> Result<TcpListener, Failure> {
     }
 }
 
-async fn start_jobs(settings: &Settings, db: &Database, settler: &Settler, stop: &CancellationToken) -> Result<Scheduler, Failure> {
-    let worker = worker_id();
+async fn start_jobs(
+    settings: &Settings,
+    db: &Database,
+    settler: &Settler,
+    worker: String,
+    stop: &CancellationToken,
+) -> Result<Scheduler, Failure> {
     let calls = usize::try_from(settings.booking.recovery_calls)?;
     let release = ReleaseStaleLeases { settler: settler.clone(), calls, time_limit: RELEASE_TIME_LIMIT };
     let release = GuardedJob::release(release, db.clone(), worker.clone(), stop.clone());
-    let cleanup = GuardedJob::cleanup(DeleteExpiredKeys::new(db.clone()), db.clone(), worker, stop.clone());
+    let cleanup = GuardedJob::cleanup(DeleteExpiredKeys::new(db.clone(), settings.keys.key_retention), db.clone(), worker, stop.clone());
     let schedule = &settings.schedule;
     Ok(Scheduler::start(vec![(schedule.release_schedule.clone(), release), (schedule.cleanup_schedule.clone(), cleanup)]).await?)
 }

@@ -65,7 +65,7 @@ fn digest(token: &str) -> Vec<u8> {
 /// [`StoreError`].
 pub async fn authenticate(db: &Database, token: &str) -> Result<Option<Principal>, StoreError> {
     let sql = "SELECT account, role FROM api_token WHERE token_sha256 = $1 AND revoked_at_ms IS NULL";
-    let Some(row) = db.read_one(sql, vec![digest(token).into()]).await? else { return Ok(None) };
+    let Some(row) = db.read_one("authenticate", sql, vec![digest(token).into()]).await? else { return Ok(None) };
     let role = Role::from_name(&row.try_get::<String>("", "role")?).ok_or_else(|| StoreError::Unreadable("api_token.role".into()))?;
     Ok(Some(Principal { account: row.try_get("", "account")?, role }))
 }
@@ -76,7 +76,7 @@ pub async fn authenticate(db: &Database, token: &str) -> Result<Option<Principal
 /// [`StoreError`].
 pub async fn add(db: &Database, token: &str, account: &str, role: Role) -> Result<bool, StoreError> {
     let sql = "INSERT INTO api_token (token_sha256, account, role, created_at_ms) VALUES ($1, $2, $3, {now}) ON CONFLICT DO NOTHING";
-    Ok(db.execute(sql, vec![digest(token).into(), account.into(), role.as_str().into()]).await? > 0)
+    Ok(db.execute("add token", sql, vec![digest(token).into(), account.into(), role.as_str().into()]).await? > 0)
 }
 
 /// Revokes the token whose SHA-256 begins with `fingerprint` (8 or more hexadecimal digits). How many were revoked: 0 or 1.
@@ -88,7 +88,7 @@ pub async fn revoke(db: &Database, fingerprint: &str) -> Result<u64, StoreError>
     let mut matching = all.iter().filter(|t| t.1.starts_with(&fingerprint.to_ascii_lowercase()));
     let (Some(found), None) = (matching.next(), matching.next()) else { return Ok(0) };
     let sql = "UPDATE api_token SET revoked_at_ms = {now} WHERE token_sha256 = $1 AND revoked_at_ms IS NULL";
-    db.execute(sql, vec![found.2.clone().into()]).await
+    db.execute("revoke token", sql, vec![found.2.clone().into()]).await
 }
 
 /// All tokens, oldest first.
@@ -104,12 +104,12 @@ pub async fn all(db: &Database) -> Result<Vec<TokenInfo>, StoreError> {
 /// # Errors
 /// [`StoreError`].
 pub async fn any(db: &Database) -> Result<bool, StoreError> {
-    Ok(db.read_one("SELECT 1 AS one FROM api_token LIMIT 1", vec![]).await?.is_some())
+    Ok(db.read_one("any token", "SELECT 1 AS one FROM api_token LIMIT 1", vec![]).await?.is_some())
 }
 
 async fn list(db: &Database) -> Result<Vec<(TokenInfo, String, Vec<u8>)>, StoreError> {
     let sql = "SELECT token_sha256, account, role, created_at_ms, revoked_at_ms FROM api_token ORDER BY created_at_ms, account";
-    let rows = db.read_all(sql, vec![]).await?;
+    let rows = db.read_all("list tokens", sql, vec![]).await?;
     rows.iter()
         .map(|row| {
             let sha256: Vec<u8> = row.try_get("", "token_sha256")?;

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sea_orm::{
-    ConnectOptions, ConnectionTrait, DatabaseBackend, DatabaseConnection, DatabaseTransaction, DbErr, ExecResult, QueryResult,
-    SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait, Value,
+    ConnectOptions, ConnectionTrait, DatabaseBackend, DatabaseConnection, DatabaseTransaction, DbErr, QueryResult, SqliteTransactionMode,
+    Statement, TransactionOptions, TransactionTrait, Value,
 };
 
+use crate::crash_point::{self, Moment};
 use crate::store_error::StoreError;
 
 /// How to reach the database.
@@ -84,7 +85,7 @@ impl Database {
         Ok(migration::up(&self.write).await?)
     }
 
-    /// SQL statements sent so far, apart from the begins and ends of transactions: what each path costs is a promise, and tested.
+    /// SQL statements sent so far, apart from the begins and ends of transactions and from the journal, which is written beside: what each path costs is a promise, and tested.
     #[must_use]
     pub fn statements(&self) -> u64 {
         self.statements.load(Ordering::Relaxed)
@@ -95,7 +96,7 @@ impl Database {
     /// # Errors
     /// [`StoreError`] where it does not.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        self.read_one("SELECT 1 AS one", vec![]).await.map(|_| ())
+        self.read_one("ping", "SELECT 1 AS one", vec![]).await.map(|_| ())
     }
 
     /// Closes the pools; statements under way are finished.
@@ -105,25 +106,30 @@ impl Database {
         let _ = self.write.close().await;
     }
 
-    pub(crate) async fn read_one(&self, sql: &str, values: Vec<Value>) -> Result<Option<QueryResult>, StoreError> {
-        Ok(self.read.query_one_raw(self.statement(sql, values)).await?)
+    pub(crate) async fn read_one(&self, name: &str, sql: &str, values: Vec<Value>) -> Result<Option<QueryResult>, StoreError> {
+        around(name, self.read.query_one_raw(self.statement(sql, values))).await
     }
 
-    pub(crate) async fn read_all(&self, sql: &str, values: Vec<Value>) -> Result<Vec<QueryResult>, StoreError> {
-        Ok(self.read.query_all_raw(self.statement(sql, values)).await?)
+    pub(crate) async fn read_all(&self, name: &str, sql: &str, values: Vec<Value>) -> Result<Vec<QueryResult>, StoreError> {
+        around(name, self.read.query_all_raw(self.statement(sql, values))).await
     }
 
-    pub(crate) async fn write_one(&self, sql: &str, values: Vec<Value>) -> Result<Option<QueryResult>, StoreError> {
-        Ok(self.write.query_one_raw(self.statement(sql, values)).await?)
+    pub(crate) async fn write_one(&self, name: &str, sql: &str, values: Vec<Value>) -> Result<Option<QueryResult>, StoreError> {
+        around(name, self.write.query_one_raw(self.statement(sql, values))).await
     }
 
-    pub(crate) async fn write_all(&self, sql: &str, values: Vec<Value>) -> Result<Vec<QueryResult>, StoreError> {
-        Ok(self.write.query_all_raw(self.statement(sql, values)).await?)
+    pub(crate) async fn write_all(&self, name: &str, sql: &str, values: Vec<Value>) -> Result<Vec<QueryResult>, StoreError> {
+        around(name, self.write.query_all_raw(self.statement(sql, values))).await
     }
 
     /// Rows changed.
-    pub(crate) async fn execute(&self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
-        Ok(self.write.execute_raw(self.statement(sql, values)).await?.rows_affected())
+    pub(crate) async fn execute(&self, name: &str, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+        Ok(around(name, self.write.execute_raw(self.statement(sql, values))).await?.rows_affected())
+    }
+
+    /// A statement that no request waits for: it is not counted.
+    pub(crate) async fn execute_beside(&self, name: &str, sql: &str, values: Vec<Value>) -> Result<(), StoreError> {
+        around(name, self.write.execute_raw(self.build(sql, values))).await.map(|_| ())
     }
 
     /// A transaction that is a writer from its begin: SQLite's deferred ones fail when another writer got in between.
@@ -140,6 +146,10 @@ impl Database {
     /// was read until the end of the statement. SQLite has one writer at a time and needs neither.
     fn statement(&self, sql: &str, values: Vec<Value>) -> Statement {
         self.statements.fetch_add(1, Ordering::Relaxed);
+        self.build(sql, values)
+    }
+
+    fn build(&self, sql: &str, values: Vec<Value>) -> Statement {
         let (now, skip_locked, for_update) = if self.is_postgres() {
             ("(extract(epoch FROM statement_timestamp()) * 1000)::bigint", "FOR UPDATE SKIP LOCKED", "FOR UPDATE")
         } else {
@@ -157,17 +167,26 @@ pub(crate) struct Transaction<'a> {
 }
 
 impl Transaction<'_> {
-    pub(crate) async fn execute(&self, sql: &str, values: Vec<Value>) -> Result<ExecResult, StoreError> {
-        Ok(self.inner.execute_raw(self.database.statement(sql, values)).await?)
+    /// Rows changed.
+    pub(crate) async fn execute(&self, name: &str, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+        Ok(around(name, self.inner.execute_raw(self.database.statement(sql, values))).await?.rows_affected())
     }
 
     pub(crate) async fn commit(self) -> Result<(), StoreError> {
-        Ok(self.inner.commit().await?)
+        around("commit", self.inner.commit()).await
     }
 
     pub(crate) async fn rollback(self) -> Result<(), StoreError> {
-        Ok(self.inner.rollback().await?)
+        around("rollback", self.inner.rollback()).await
     }
+}
+
+/// Every statement passes here: with a crash point before it is sent and one after it is acknowledged.
+async fn around<T>(name: &str, statement: impl Future<Output = Result<T, DbErr>>) -> Result<T, StoreError> {
+    crash_point::reach(name, Moment::Before);
+    let done = statement.await?;
+    crash_point::reach(name, Moment::After);
+    Ok(done)
 }
 
 fn options(settings: &DatabaseSettings, connections: u32) -> ConnectOptions {

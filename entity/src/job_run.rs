@@ -21,7 +21,7 @@ pub struct JobRun {
 pub async fn succeeded(db: &Database, job: &str, worker: &str) -> Result<(), StoreError> {
     let sql = "INSERT INTO job_run (job, last_success_ms, worker) VALUES ($1, {now}, $2) \
          ON CONFLICT (job) DO UPDATE SET last_success_ms = excluded.last_success_ms, worker = excluded.worker";
-    db.execute(sql, vec![job.into(), worker.into()]).await?;
+    db.execute("note job run", sql, vec![job.into(), worker.into()]).await?;
     Ok(())
 }
 
@@ -30,7 +30,8 @@ pub async fn succeeded(db: &Database, job: &str, worker: &str) -> Result<(), Sto
 /// # Errors
 /// [`StoreError`].
 pub async fn all(db: &Database) -> Result<Vec<JobRun>, StoreError> {
-    let rows = db.read_all("SELECT job, {now} - last_success_ms AS age_ms, worker FROM job_run ORDER BY job", vec![]).await?;
+    let rows =
+        db.read_all("list job runs", "SELECT job, {now} - last_success_ms AS age_ms, worker FROM job_run ORDER BY job", vec![]).await?;
     rows.iter()
         .map(|row| Ok(JobRun { job: row.try_get("", "job")?, age_ms: row.try_get("", "age_ms")?, worker: row.try_get("", "worker")? }))
         .collect()

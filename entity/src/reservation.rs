@@ -113,7 +113,7 @@ impl Reservation {
 /// [`StoreError`].
 pub async fn find(db: &Database, account: &str, id: &str) -> Result<Option<Reservation>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM reservation WHERE id = $1 AND account = $2");
-    db.read_one(&sql, vec![id.into(), account.into()]).await?.as_ref().map(Reservation::read).transpose()
+    db.read_one("find reservation", &sql, vec![id.into(), account.into()]).await?.as_ref().map(Reservation::read).transpose()
 }
 
 /// At most `limit` reservations of `account`, newest id first, of one status if given, with ids below `before` if given.
@@ -137,5 +137,5 @@ pub async fn list(
         }
     }
     let sql = format!("SELECT {COLUMNS} FROM reservation WHERE account = $1{filter} ORDER BY id DESC LIMIT $2");
-    db.read_all(&sql, values).await?.iter().map(Reservation::read).collect()
+    db.read_all("list reservations", &sql, values).await?.iter().map(Reservation::read).collect()
 }

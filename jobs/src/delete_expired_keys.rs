@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use entity::attempt_journal;
 use entity::database::Database;
 use entity::lifecycle;
 use entity::store_error::StoreError;
@@ -20,29 +21,47 @@ pub struct DeleteExpiredKeys {
     pub pause: Duration,
     /// A run ends after this long; the next one goes on.
     pub time_limit: Duration,
+    /// `KEY_RETENTION`: how long the journal of a key that is gone is kept.
+    pub retention: Duration,
 }
 
 impl DeleteExpiredKeys {
     /// The job with its usual bounds.
     #[must_use]
-    pub const fn new(db: Database) -> Self {
-        Self { db, batch: 1000, pause: Duration::from_millis(20), time_limit: Duration::from_secs(240) }
+    pub const fn new(db: Database, retention: Duration) -> Self {
+        Self { db, batch: 1000, pause: Duration::from_millis(20), time_limit: Duration::from_secs(240), retention }
     }
 
-    /// One run; how many keys it deleted. Running and unknown keys are never touched.
+    /// One run: keys first, then what the journal has of keys that are gone. How many keys it deleted; running and unknown ones are never
+    /// touched.
     ///
     /// # Errors
     /// [`StoreError`]: the rest stays for the next run.
     pub async fn run_once(&self, stop: &CancellationToken) -> Result<u64, StoreError> {
         let began = BootInstant::now();
         let mut deleted = 0;
-        loop {
-            let batch = lifecycle::expire(&self.db, self.batch).await?;
+        while let Some(batch) = self.batch(lifecycle::expire(&self.db, self.batch), began, stop).await? {
             deleted += batch;
-            if batch < self.batch || stop.is_cancelled() || began.elapsed_ms() >= millis(self.time_limit) {
-                return Ok(deleted);
-            }
+        }
+        let retention_ms = millis(self.retention);
+        while self.batch(attempt_journal::delete_orphaned(&self.db, retention_ms, self.batch), began, stop).await?.is_some() {}
+        Ok(deleted)
+    }
+
+    /// One batch and the pause after it; `None` once there is nothing more to delete, or no time.
+    async fn batch(
+        &self,
+        delete: impl Future<Output = Result<u64, StoreError>>,
+        began: BootInstant,
+        stop: &CancellationToken,
+    ) -> Result<Option<u64>, StoreError> {
+        if stop.is_cancelled() || began.elapsed_ms() >= millis(self.time_limit) {
+            return Ok(None);
+        }
+        let deleted = delete.await?;
+        if deleted > 0 {
             tokio::time::sleep(self.pause).await;
         }
+        Ok((deleted > 0).then_some(deleted))
     }
 }

@@ -7,6 +7,7 @@ pub mod booking;
 pub mod boot_clock;
 pub mod config;
 pub mod delete_expired_keys;
+pub mod journal;
 pub mod operator;
 pub mod release_stale_leases;
 pub mod request;

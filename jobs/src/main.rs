@@ -9,6 +9,7 @@ use entity::database::Database;
 use jobs::booking::http::HttpBookingSystem;
 use jobs::config::{self, BookingArgs, DatabaseArgs, KeyArgs, ScheduleArgs};
 use jobs::delete_expired_keys::DeleteExpiredKeys;
+use jobs::journal::Journal;
 use jobs::operator::{self, KeysCommand};
 use jobs::release_stale_leases::ReleaseStaleLeases;
 use jobs::scheduler::{GuardedJob, Scheduler};
@@ -86,7 +87,8 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
 
     let stop = CancellationToken::new();
     let worker = jobs::telemetry::worker_id();
-    let cleanup = GuardedJob::cleanup(DeleteExpiredKeys::new(db.clone()), db.clone(), worker.clone(), stop.clone());
+    let cleanup =
+        GuardedJob::cleanup(DeleteExpiredKeys::new(db.clone(), arguments.keys.key_retention), db.clone(), worker.clone(), stop.clone());
     if arguments.once && arguments.job == Some(JobName::Cleanup) {
         return Ok(exit_code(cleanup.run().await));
     }
@@ -97,7 +99,9 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
     };
     let booking = HttpBookingSystem::new(&config::http_settings(&arguments.booking, url))?;
     let tasks = TaskTracker::new();
-    let settler = Settler::new(db.clone(), booking, config::settle_settings(&arguments.booking, &arguments.keys), tasks.clone());
+    let journal = Journal::start(db.clone(), worker.clone());
+    let settings = config::settle_settings(&arguments.booking, &arguments.keys);
+    let settler = Settler::new(db.clone(), booking, settings, journal.clone(), tasks.clone());
     let release = ReleaseStaleLeases { settler, calls: arguments.booking.recovery_calls as usize, time_limit: Duration::from_secs(60) };
     let release = GuardedJob::release(release, db.clone(), worker, stop.clone());
 
@@ -106,6 +110,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
         if arguments.job.is_none() {
             succeeded &= cleanup.run().await;
         }
+        journal.close().await;
         return Ok(exit_code(succeeded));
     }
 
@@ -119,6 +124,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
     let all = async {
         scheduler.stop().await;
         tasks.wait().await;
+        journal.close().await;
     };
     if tokio::time::timeout(schedule.shutdown_grace, all).await.is_err() {
         println!("jobs: SHUTDOWN_GRACE is over; what still runs is left under its lease");

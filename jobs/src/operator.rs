@@ -4,11 +4,13 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use clap::Subcommand;
+use entity::attempt_journal::{self, PastEntry};
 use entity::database::Database;
 use entity::idempotency_key::{Record, State};
 use entity::key_scope::{KeyDigest, Operation};
 use entity::key_state::KeyState;
 use entity::lifecycle::{self, Effect, Finalized, KeyFilter};
+use entity::operator_action::{self, OperatorAction, PastAction};
 use entity::reservation::Reservation;
 use entity::store_error::StoreError;
 use entity::timestamp::Timestamp;
@@ -18,6 +20,9 @@ use crate::booking::Booking;
 use crate::boot_clock::millis;
 use crate::config::duration;
 use crate::settle::{SettleSettings, booked};
+
+/// Entries of the journal that `keys show` prints, the newest.
+const JOURNAL_SHOWN: i64 = 200;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -44,8 +49,8 @@ pub enum KeysCommand {
         /// The key
         #[command(flatten)]
         which: Which,
-        /// Why, for the log
-        #[arg(long)]
+        /// Why, for the audit
+        #[arg(long, value_parser = clap::builder::NonEmptyStringValueParser::new())]
         reason: String,
         /// Say what would be done, and do nothing
         #[arg(long)]
@@ -62,8 +67,8 @@ pub enum KeysCommand {
         /// It is not booked
         #[arg(long)]
         not_booked: bool,
-        /// Why, for the log
-        #[arg(long)]
+        /// Why, for the audit
+        #[arg(long, value_parser = clap::builder::NonEmptyStringValueParser::new())]
         reason: String,
         /// Say what would be done, and do nothing
         #[arg(long)]
@@ -137,7 +142,12 @@ pub async fn run(db: &Database, command: &KeysCommand, settings: &SettleSettings
             }
             Ok(text)
         }
-        KeysCommand::Show(which) => Ok(show(&find(db, which).await?)),
+        KeysCommand::Show(which) => {
+            let key = find(db, which).await?;
+            let journal = attempt_journal::of_reference(db, &key.reference, JOURNAL_SHOWN).await?;
+            let actions = operator_action::of_reference(db, &key.reference).await?;
+            Ok(show(&key) + &show_history(&journal, &actions))
+        }
         KeysCommand::Release { which, reason, dry_run } => resolve(db, which, None, reason, *dry_run, settings).await,
         KeysCommand::Resolve { which, booking_id, not_booked: _, reason, dry_run } => {
             resolve(db, which, booking_id.as_deref(), reason, *dry_run, settings).await
@@ -190,6 +200,28 @@ fn show(key: &Record) -> String {
     text
 }
 
+fn show_history(journal: &[PastEntry], actions: &[PastAction]) -> String {
+    let mut text = String::from("\nATTEMPT  AT                        WHAT     RESULT                STATUS  TOOK_MS  WORKER\n");
+    for entry in journal {
+        let _ = writeln!(
+            text,
+            "{:>7}  {:<24}  {:<7}  {:<20}  {:>6}  {:>7}  {}",
+            entry.attempt,
+            Timestamp::from_millis(entry.at_ms).to_string(),
+            entry.what,
+            entry.result,
+            entry.status.map_or_else(|| "-".into(), |s| s.to_string()),
+            entry.duration_ms,
+            entry.worker
+        );
+    }
+    for PastAction { at_ms, action } in actions {
+        let OperatorAction { said, reason, operator } = action;
+        let _ = writeln!(text, "\n{} operator {operator} said \"{said}\": {reason}", Timestamp::from_millis(*at_ms));
+    }
+    text
+}
+
 async fn resolve(
     db: &Database,
     which: &Which,
@@ -202,26 +234,32 @@ async fn resolve(
     if key.key_state() != KeyState::OutcomeUnknown {
         return Err(OperatorError::NotUnknown(key.key_state()));
     }
-    let said = if booking_id.is_some() { "completed" } else { "released" };
+    let (said, becomes) = match (booking_id, key.operation) {
+        (Some(_), _) => ("booked", KeyState::Completed),
+        (None, Operation::Create) => ("not booked", KeyState::Released),
+        // A change that was not carried out is a refusal; the caller may ask for another one.
+        (None, Operation::Change | Operation::Cancel) => ("not booked", KeyState::Completed),
+    };
     if dry_run {
-        return Ok(format!("{} would become {said}\n", key.reference));
+        return Ok(format!("{} would become {becomes}\n", key.reference));
     }
     let retention_ms = millis(settings.retention);
+    let action = OperatorAction { said: said.into(), reason: reason.to_owned(), operator: operator_name() };
     let moved = match (key.operation, booking_id) {
         (Operation::Create, None) => {
             let bounds = &settings.bounds;
             let look = settings.offer.lookup.then(|| bounds.booking_timeout_ms.saturating_add(bounds.absent_after_ms));
-            lifecycle::resolve_not_booked(db, &key, look, retention_ms).await?
+            lifecycle::resolve_not_booked(db, &key, look, retention_ms, &action).await?
         }
         (Operation::Create, Some(id)) => {
             let booking = Booking { booking_id: id.to_owned(), values: None };
             let (answer, effect) = booked(&settings.public_base, &key, answer::stored_details(&key)?, booking);
-            lifecycle::resolve_answered(db, &key, &answer, &effect, retention_ms).await? == Finalized::Done
+            lifecycle::resolve_answered(db, &key, &answer, &effect, retention_ms, &action).await? == Finalized::Done
         }
         (Operation::Change | Operation::Cancel, None) => {
             let answer = answer::rejected(&settings.public_base, &key.reservation_id);
             let retention_ms = if key.operation == Operation::Cancel { 0 } else { retention_ms };
-            lifecycle::resolve_answered(db, &key, &answer, &Effect::None, retention_ms).await? == Finalized::Done
+            lifecycle::resolve_answered(db, &key, &answer, &Effect::None, retention_ms, &action).await? == Finalized::Done
         }
         (Operation::Change, Some(_)) => {
             let before = entity::reservation::find(db, &key.account, &key.reservation_id).await?.ok_or(OperatorError::NotFound)?;
@@ -229,16 +267,22 @@ async fn resolve(
             let after = Reservation { details, version: before.version + 1, updated_at_ms: key.created_at_ms, ..before };
             let answer = answer::changed(&after);
             let effect = Effect::Change { after, busy_for_ms: None };
-            lifecycle::resolve_answered(db, &key, &answer, &effect, retention_ms).await? == Finalized::Done
+            lifecycle::resolve_answered(db, &key, &answer, &effect, retention_ms, &action).await? == Finalized::Done
         }
         (Operation::Cancel, Some(_)) => {
             let effect = Effect::Cancel { id: key.reservation_id.clone(), at_ms: key.created_at_ms };
-            lifecycle::resolve_answered(db, &key, &answer::cancelled(), &effect, retention_ms).await? == Finalized::Done
+            lifecycle::resolve_answered(db, &key, &answer::cancelled(), &effect, retention_ms, &action).await? == Finalized::Done
         }
     };
     if !moved {
         return Err(OperatorError::Moved);
     }
     tracing::warn!(reference = %key.reference, account = %key.account, said, reason, "resolved by an operator");
-    Ok(format!("{} is {said}\n", key.reference))
+    Ok(format!("{} is {becomes}\n", key.reference))
+}
+
+/// Who runs this, for the audit: as `sudo` or the login say.
+fn operator_name() -> String {
+    let named = ["SUDO_USER", "USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
+    named.unwrap_or_else(|| "unknown".into())
 }

@@ -4,6 +4,7 @@
 //! the booking system is asked. A crash anywhere leaves the key `in_progress` under a lease that lapses; whoever takes it over begins
 //! with a look-up. What is decided lies in [`crate::rules`]; here it is done.
 
+mod call;
 mod change;
 mod heartbeat;
 mod make;
@@ -23,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use crate::booking::http::HttpBookingSystem;
 use crate::booking::{Nothing, Unknown};
 use crate::boot_clock::{BootInstant, millis};
+use crate::journal::Journal;
 use crate::rules::{Bounds, Offer, Purpose, Situation};
 use heartbeat::LeaseClock;
 
@@ -72,6 +74,7 @@ pub struct Settler {
     db: Database,
     booking: HttpBookingSystem,
     settings: Arc<SettleSettings>,
+    journal: Journal,
     tasks: TaskTracker,
 }
 
@@ -87,8 +90,8 @@ pub struct Assignment {
 impl Settler {
     /// A settler whose tasks are counted in `tasks`, so that a graceful stop can wait for them.
     #[must_use]
-    pub fn new(db: Database, booking: HttpBookingSystem, settings: SettleSettings, tasks: TaskTracker) -> Self {
-        Self { db, booking, settings: Arc::new(settings), tasks }
+    pub fn new(db: Database, booking: HttpBookingSystem, settings: SettleSettings, journal: Journal, tasks: TaskTracker) -> Self {
+        Self { db, booking, settings: Arc::new(settings), journal, tasks }
     }
 
     /// Works on the key in a task of its own, whoever listens. An end without an outcome (a panic, the process's stop) leaves the key
@@ -130,7 +133,9 @@ impl Settler {
             () = clock.lost() => Outcome::LeaseLost,
             outcome = attempt.run() => outcome,
         };
-        tracing::info!(operation = operation.as_str(), %reference, outcome = outcome.name(), "attempt ended");
+        let (number, began) = (attempt.record.attempt, attempt.started);
+        attempt.note("attempt", (outcome.name().into(), None), began);
+        tracing::info!(operation = operation.as_str(), %reference, attempt = number, outcome = outcome.name(), "attempt ended");
         outcome
     }
 }

@@ -13,6 +13,8 @@ mod m20261202_000001_create_idempotency_key;
 mod m20261202_000002_create_reservation;
 mod m20261202_000003_create_api_token;
 mod m20261202_000004_create_job_run;
+mod m20261202_000005_create_attempt_journal;
+mod m20261202_000006_create_operator_action;
 
 /// Any number, as long as every process of this service takes the same one.
 const ADVISORY_LOCK: i64 = 0x7265_7365_7276_6501;
@@ -28,6 +30,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261202_000002_create_reservation::Migration),
             Box::new(m20261202_000003_create_api_token::Migration),
             Box::new(m20261202_000004_create_job_run::Migration),
+            Box::new(m20261202_000005_create_attempt_journal::Migration),
+            Box::new(m20261202_000006_create_operator_action::Migration),
         ]
     }
 }
@@ -56,14 +60,20 @@ pub async fn status(db: &DatabaseConnection) -> Result<Vec<(String, bool)>, DbEr
     Ok(files.iter().map(|m| (m.name().to_owned(), m.status() == MigrationStatus::Applied)).collect())
 }
 
-/// One text of DDL for both engines: `{bytes}` and `{int}` stand for the engine's own names, `{table_end}` makes SQLite's types binding.
+/// One text of DDL for both engines: `{bytes}`, `{int}` and `{serial}` stand for the engine's own names, `{table_end}` makes SQLite's
+/// types binding.
 async fn run(manager: &SchemaManager<'_>, ddl: &[&str]) -> Result<(), DbErr> {
-    let (bytes, int, end) = match manager.get_database_backend() {
-        DatabaseBackend::Postgres => ("bytea", "bigint", ""),
-        _ => ("blob", "integer", " STRICT"),
+    let names = match manager.get_database_backend() {
+        DatabaseBackend::Postgres => [
+            ("{bytes}", "bytea"),
+            ("{int}", "bigint"),
+            ("{serial}", "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
+            ("{table_end}", ""),
+        ],
+        _ => [("{bytes}", "blob"), ("{int}", "integer"), ("{serial}", "integer PRIMARY KEY"), ("{table_end}", " STRICT")],
     };
     for statement in ddl {
-        let sql = statement.replace("{bytes}", bytes).replace("{int}", int).replace("{table_end}", end);
+        let sql = names.iter().fold((*statement).to_owned(), |sql, (name, here)| sql.replace(name, here));
         manager.get_connection().execute_unprepared(&sql).await?;
     }
     Ok(())

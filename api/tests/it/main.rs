@@ -11,6 +11,7 @@ mod caller_gone;
 mod changes;
 mod config;
 mod crash;
+mod crash_points;
 mod documents;
 mod framework_errors;
 mod instruments;

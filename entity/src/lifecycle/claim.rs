@@ -164,7 +164,7 @@ async fn insert(db: &Database, new: &NewKey) -> Result<Option<Record>, StoreErro
         Guard::Known => return Ok(None),
     };
     let sql = format!("{HEAD} {source} ON CONFLICT DO NOTHING RETURNING {COLUMNS}");
-    db.write_one(&sql, values).await?.as_ref().map(Record::read).transpose()
+    db.write_one("claim", &sql, values).await?.as_ref().map(Record::read).transpose()
 }
 
 /// A released key, or one whose lease has lapsed; `None` where somebody else was faster.
@@ -177,5 +177,5 @@ async fn take(db: &Database, new: &NewKey, event: Event, seen_attempt: i64) -> R
         event.guard(),
     );
     let values = vec![new.digest.as_bytes().to_vec().into(), new.token.clone().into(), new.lease_ms.into(), seen_attempt.into()];
-    db.write_one(&sql, values).await?.as_ref().map(Record::read).transpose()
+    db.write_one(event.as_str(), &sql, values).await?.as_ref().map(Record::read).transpose()
 }

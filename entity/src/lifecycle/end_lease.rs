@@ -17,5 +17,5 @@ pub async fn end_lease(db: &Database, lease: &Lease, last_sent_ms_ago: Option<i6
         Event::EndLease.guard()
     );
     let values = vec![lease.digest.as_bytes().to_vec().into(), lease.token.clone().into(), last_sent_ms_ago.into()];
-    Ok(Moved::from_rows(db.execute(&sql, values).await?))
+    Ok(Moved::from_rows(db.execute("end lease", &sql, values).await?))
 }

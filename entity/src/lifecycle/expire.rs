@@ -15,12 +15,12 @@ pub async fn expire(db: &Database, limit: u64) -> Result<u64, StoreError> {
         "DELETE FROM idempotency_key WHERE digest IN \
          (SELECT digest FROM idempotency_key WHERE {expired} ORDER BY expires_at_ms LIMIT $1 {{skip_locked}}) AND {expired}"
     );
-    db.execute(&sql, vec![i64::try_from(limit).unwrap_or(i64::MAX).into()]).await
+    db.execute("expire", &sql, vec![i64::try_from(limit).unwrap_or(i64::MAX).into()]).await
 }
 
 /// Deletes this key if it has expired: what follows is a new life.
 pub(super) async fn expire_one(db: &Database, digest: &KeyDigest) -> Result<(), StoreError> {
     let sql = format!("DELETE FROM idempotency_key WHERE digest = $1 AND {} AND expires_at_ms <= {{now}}", Event::Expire.guard());
-    db.execute(&sql, vec![digest.as_bytes().to_vec().into()]).await?;
+    db.execute("expire one", &sql, vec![digest.as_bytes().to_vec().into()]).await?;
     Ok(())
 }

@@ -5,6 +5,7 @@ use crate::database::{Database, Transaction};
 use crate::idempotency_key::{Answer, Record, State};
 use crate::key_scope::KeyDigest;
 use crate::key_state::Event;
+use crate::operator_action::OperatorAction;
 use crate::reservation::{Details, Reservation};
 use crate::store_error::StoreError;
 
@@ -59,13 +60,13 @@ pub enum Finalized {
 enum Owner<'a> {
     Lease(&'a Lease),
     SecondLook(&'a Record),
-    Operator(&'a Record),
+    Operator(&'a Record, &'a OperatorAction),
 }
 
 impl Owner<'_> {
     const fn event(&self) -> Event {
         match self {
-            Self::Lease(_) | Self::Operator(_) => Event::Finalize,
+            Self::Lease(_) | Self::Operator(..) => Event::Finalize,
             Self::SecondLook(_) => Event::FindLate,
         }
     }
@@ -73,7 +74,7 @@ impl Owner<'_> {
     fn digest(&self) -> KeyDigest {
         match self {
             Self::Lease(lease) => lease.digest,
-            Self::SecondLook(record) | Self::Operator(record) => record.digest,
+            Self::SecondLook(record) | Self::Operator(record, _) => record.digest,
         }
     }
 
@@ -82,7 +83,7 @@ impl Owner<'_> {
         match self {
             Self::Lease(lease) => ("lease_token = $2", lease.token.clone().into()),
             Self::SecondLook(record) => ("attempt = $2", record.attempt.into()),
-            Self::Operator(record) => ("attempt = $2 AND state = 'outcome_unknown'", record.attempt.into()),
+            Self::Operator(record, _) => ("attempt = $2 AND state = 'outcome_unknown'", record.attempt.into()),
         }
     }
 }
@@ -115,8 +116,9 @@ pub(super) async fn resolve(
     answer: &Answer,
     effect: &Effect,
     retention_ms: i64,
+    action: &OperatorAction,
 ) -> Result<Finalized, StoreError> {
-    Ok(if store(db, &Owner::Operator(seen), answer, effect, retention_ms).await? { Finalized::Done } else { Finalized::LeaseLost })
+    Ok(if store(db, &Owner::Operator(seen, action), answer, effect, retention_ms).await? { Finalized::Done } else { Finalized::LeaseLost })
 }
 
 fn complete(owner: &Owner<'_>, answer: &Answer, retention_ms: i64) -> (String, Vec<sea_orm::Value>) {
@@ -143,25 +145,44 @@ fn complete(owner: &Owner<'_>, answer: &Answer, retention_ms: i64) -> (String, V
 /// Whether the key was ours to complete.
 async fn store(db: &Database, owner: &Owner<'_>, answer: &Answer, effect: &Effect, retention_ms: i64) -> Result<bool, StoreError> {
     let (complete, mut values) = complete(owner, answer, retention_ms);
-    match effect {
-        Effect::None => Ok(db.execute(&complete, values).await? > 0),
-        Effect::Create(new) if db.is_postgres() => {
+    let name = owner.event().as_str();
+    match (effect, owner) {
+        (Effect::None, Owner::Lease(_) | Owner::SecondLook(_)) => Ok(db.execute(name, &complete, values).await? > 0),
+        (Effect::Create(new), Owner::Lease(_) | Owner::SecondLook(_)) if db.is_postgres() => {
             values.extend(reservation_values(new));
             let insert = insert_reservation(8, "SELECT", "FROM done");
             let sql = format!("WITH done AS ({complete} RETURNING digest) {insert}");
-            Ok(db.execute(&sql, values).await? > 0)
+            Ok(db.execute(name, &sql, values).await? > 0)
         }
-        Effect::Create(new) => {
-            let tx = db.begin().await?;
-            let done = tx.execute(&complete, values).await?.rows_affected() > 0;
-            if done {
-                tx.execute(&insert_reservation(0, "VALUES (", ")"), reservation_values(new)).await?;
-            }
-            end(tx, done).await
-        }
-        Effect::Change { after, busy_for_ms } => {
+        (Effect::None | Effect::Create(_) | Effect::Change { .. } | Effect::Cancel { .. }, _) => {
             let tx = db.begin().await?;
             // The reservation first, the key second: the order in which a claim of the next change locks them.
+            let done = apply(&tx, effect).await? && tx.execute(name, &complete, values).await? > 0;
+            if let (true, Owner::Operator(record, action)) = (done, owner) {
+                action.write(&tx, record).await?;
+            }
+            if done {
+                tx.commit().await?
+            } else {
+                tx.rollback().await?
+            }
+            Ok(done)
+        }
+    }
+}
+
+/// What the answer says about the reservation; false where the reservation is not as the claim saw it.
+async fn apply(tx: &Transaction<'_>, effect: &Effect) -> Result<bool, StoreError> {
+    const NAME: &str = "write reservation";
+    match effect {
+        Effect::None => Ok(true),
+        Effect::Create(new) => {
+            // One that is there already belongs to whoever was faster: then the key is not ours either.
+            let insert = insert_reservation(0, "VALUES (", ") ON CONFLICT DO NOTHING");
+            tx.execute(NAME, &insert, reservation_values(new)).await?;
+            Ok(true)
+        }
+        Effect::Change { after, busy_for_ms } => {
             let sql = "UPDATE reservation SET quantity = $2, starts_at_us = $3, ends_at_us = $4, note = $5, version = $6, \
                  updated_at_ms = $7, busy_until_ms = {now} + $8 WHERE id = $1 AND version = $6 - 1 AND status = 'confirmed'";
             let details = &after.details;
@@ -175,27 +196,14 @@ async fn store(db: &Database, owner: &Owner<'_>, answer: &Answer, effect: &Effec
                 after.updated_at_ms.into(),
                 (*busy_for_ms).into(),
             ];
-            let done = tx.execute(sql, changed).await?.rows_affected() > 0 && tx.execute(&complete, values).await?.rows_affected() > 0;
-            end(tx, done).await
+            Ok(tx.execute(NAME, sql, changed).await? > 0)
         }
         Effect::Cancel { id, at_ms } => {
-            let tx = db.begin().await?;
             let sql = "UPDATE reservation SET status = 'cancelled', version = version + 1, updated_at_ms = $2 \
                  WHERE id = $1 AND status = 'confirmed'";
-            let done = tx.execute(sql, vec![id.clone().into(), (*at_ms).into()]).await?.rows_affected() > 0
-                && tx.execute(&complete, values).await?.rows_affected() > 0;
-            end(tx, done).await
+            Ok(tx.execute(NAME, sql, vec![id.clone().into(), (*at_ms).into()]).await? > 0)
         }
     }
-}
-
-async fn end(tx: Transaction<'_>, done: bool) -> Result<bool, StoreError> {
-    if done {
-        tx.commit().await?
-    } else {
-        tx.rollback().await?
-    }
-    Ok(done)
 }
 
 /// The insert, its parameters counted from `$offset + 1`.

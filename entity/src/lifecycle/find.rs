@@ -11,7 +11,7 @@ use crate::store_error::StoreError;
 /// [`StoreError`].
 pub async fn find(db: &Database, digest: &KeyDigest) -> Result<Option<Record>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM idempotency_key WHERE digest = $1");
-    db.read_one(&sql, vec![digest.as_bytes().to_vec().into()]).await?.as_ref().map(Record::read).transpose()
+    db.read_one("find", &sql, vec![digest.as_bytes().to_vec().into()]).await?.as_ref().map(Record::read).transpose()
 }
 
 /// The key that makes this reservation, if it is `account`'s and has not expired.
@@ -20,7 +20,8 @@ pub async fn find(db: &Database, digest: &KeyDigest) -> Result<Option<Record>, S
 /// [`StoreError`].
 pub async fn find_creation(db: &Database, account: &str, reservation_id: &str) -> Result<Option<Record>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM idempotency_key WHERE reference = $1 AND account = $2 AND operation = 'createReservation'");
-    let record = db.read_one(&sql, vec![reservation_id.into(), account.into()]).await?.as_ref().map(Record::read).transpose()?;
+    let record =
+        db.read_one("find creation", &sql, vec![reservation_id.into(), account.into()]).await?.as_ref().map(Record::read).transpose()?;
     Ok(record.filter(|r| !r.is_expired()))
 }
 
@@ -33,5 +34,5 @@ pub async fn find_unsettled_change(db: &Database, reservation_id: &str) -> Resul
         "SELECT {COLUMNS} FROM idempotency_key WHERE reservation_id = $1 AND operation <> 'createReservation' \
          AND state IN ('in_progress', 'outcome_unknown')"
     );
-    db.read_one(&sql, vec![reservation_id.into()]).await?.as_ref().map(Record::read).transpose()
+    db.read_one("find unsettled change", &sql, vec![reservation_id.into()]).await?.as_ref().map(Record::read).transpose()
 }

@@ -12,5 +12,5 @@ use crate::store_error::StoreError;
 pub async fn free(db: &Database, lease: &Lease) -> Result<Moved, StoreError> {
     let sql = format!("DELETE FROM idempotency_key WHERE digest = $1 AND lease_token = $2 AND {}", Event::Free.guard());
     let values = vec![lease.digest.as_bytes().to_vec().into(), lease.token.clone().into()];
-    Ok(Moved::from_rows(db.execute(&sql, values).await?))
+    Ok(Moved::from_rows(db.execute("free", &sql, values).await?))
 }

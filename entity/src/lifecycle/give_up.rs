@@ -24,5 +24,5 @@ pub async fn give_up(
     );
     let digest = lease.digest.as_bytes().to_vec();
     let values = vec![digest.into(), lease.token.clone().into(), last_sent_ms_ago.into(), next_look_in_ms.into()];
-    Ok(Moved::from_rows(db.execute(&sql, values).await?))
+    Ok(Moved::from_rows(db.execute("give up", &sql, values).await?))
 }

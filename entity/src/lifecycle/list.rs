@@ -39,7 +39,7 @@ pub async fn list(db: &Database, filter: &KeyFilter) -> Result<Vec<Record>, Stor
         and("created_at_ms <= {now} -", age.into());
     }
     let sql = format!("SELECT {COLUMNS} FROM idempotency_key WHERE {conditions} ORDER BY created_at_ms, digest LIMIT $1");
-    db.read_all(&sql, values).await?.iter().map(Record::read).collect()
+    db.read_all("list keys", &sql, values).await?.iter().map(Record::read).collect()
 }
 
 /// The key of that reference, whosever it is and whatever it is for.
@@ -48,5 +48,5 @@ pub async fn list(db: &Database, filter: &KeyFilter) -> Result<Vec<Record>, Stor
 /// [`StoreError`].
 pub async fn find_by_reference(db: &Database, reference: &str) -> Result<Option<Record>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM idempotency_key WHERE reference = $1");
-    db.read_one(&sql, vec![reference.into()]).await?.as_ref().map(Record::read).transpose()
+    db.read_one("find by reference", &sql, vec![reference.into()]).await?.as_ref().map(Record::read).transpose()
 }

@@ -32,5 +32,5 @@ pub async fn release(
         second_look_in_ms.into(),
         expires_in_ms.into(),
     ];
-    Ok(Moved::from_rows(db.execute(&sql, values).await?))
+    Ok(Moved::from_rows(db.execute("release", &sql, values).await?))
 }

@@ -25,5 +25,5 @@ pub async fn renew(db: &Database, lease: &Lease, lease_ms: i64) -> Result<Renewe
         Event::Renew.guard()
     );
     let values = vec![lease.digest.as_bytes().to_vec().into(), lease.token.clone().into(), lease_ms.into()];
-    Ok(if db.execute(&sql, values).await? == 0 { Renewed::LeaseLost } else { Renewed::Extended })
+    Ok(if db.execute("renew", &sql, values).await? == 0 { Renewed::LeaseLost } else { Renewed::Extended })
 }

@@ -1,13 +1,15 @@
-//! Resolve: an operator says what nobody else can tell. Acts on `outcome_unknown` only, compared by state and attempt.
+//! Resolve: an operator says what nobody else can tell. Acts on `outcome_unknown` only, compared by state and attempt, and leaves an
+//! audit row in the same commit.
 
 use super::{Effect, Finalized};
 use crate::database::Database;
 use crate::idempotency_key::{Answer, Record};
 use crate::key_state::Event;
+use crate::operator_action::OperatorAction;
 use crate::store_error::StoreError;
 
 /// "Not booked": the key is released, and that is believed: an earlier send no longer counts. With `second_look_in_ms` the release
-/// becomes final only after a look; without one it is final at once.
+/// becomes final only after a look; without one it is final at once. False where the key has moved meanwhile.
 ///
 /// # Errors
 /// [`StoreError`]: ask again what the key is.
@@ -16,6 +18,7 @@ pub async fn resolve_not_booked(
     seen: &Record,
     second_look_in_ms: Option<i64>,
     retention_ms: i64,
+    action: &OperatorAction,
 ) -> Result<bool, StoreError> {
     let sql = format!(
         "UPDATE idempotency_key SET state = 'released', lease_until_ms = NULL, looks = 0, maybe_sent_until_ms = NULL, \
@@ -24,11 +27,19 @@ pub async fn resolve_not_booked(
         Event::Release.guard()
     );
     let expires_in_ms = if second_look_in_ms.is_some() { None } else { Some(retention_ms) };
-    let digest = seen.digest.as_bytes().to_vec();
-    Ok(db.execute(&sql, vec![digest.into(), seen.attempt.into(), second_look_in_ms.into(), expires_in_ms.into()]).await? > 0)
+    let values = vec![seen.digest.as_bytes().to_vec().into(), seen.attempt.into(), second_look_in_ms.into(), expires_in_ms.into()];
+    let tx = db.begin().await?;
+    let moved = tx.execute(Event::Release.as_str(), &sql, values).await? > 0;
+    if moved {
+        action.write(&tx, seen).await?;
+        tx.commit().await?;
+    } else {
+        tx.rollback().await?;
+    }
+    Ok(moved)
 }
 
-/// "Booked" (or "applied", or refused for good): the answer is stored as if the booking system had given it.
+/// "Booked" (or applied, or refused for good): the answer is stored as if the booking system had given it.
 ///
 /// # Errors
 /// [`StoreError`]: ask again what the key is.
@@ -38,6 +49,7 @@ pub async fn resolve_answered(
     answer: &Answer,
     effect: &Effect,
     retention_ms: i64,
+    action: &OperatorAction,
 ) -> Result<Finalized, StoreError> {
-    super::finalize::resolve(db, seen, answer, effect, retention_ms).await
+    super::finalize::resolve(db, seen, answer, effect, retention_ms, action).await
 }

@@ -18,7 +18,7 @@ pub async fn take_second_looks(db: &Database, hold_ms: i64, limit: u64) -> Resul
          AND {guard} AND next_look_at_ms <= {{now}} RETURNING {COLUMNS}"
     );
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = db.write_all(&sql, vec![hold_ms.into(), limit.into()]).await?;
+    let rows = db.write_all("take second looks", &sql, vec![hold_ms.into(), limit.into()]).await?;
     Ok(rows
         .iter()
         .filter_map(|row| Record::read(row).inspect_err(|error| tracing::error!(%error, "passed over a key that cannot be read")).ok())
@@ -36,7 +36,7 @@ pub async fn confirm_absence(db: &Database, seen: &Record, retention_ms: i64) ->
         Event::ConfirmAbsence.guard()
     );
     let values = vec![seen.digest.as_bytes().to_vec().into(), seen.attempt.into(), retention_ms.into()];
-    Ok(db.execute(&sql, values).await? > 0)
+    Ok(db.execute("confirm absence", &sql, values).await? > 0)
 }
 
 /// The second look was not answered: again in `pause_ms`.
@@ -49,6 +49,6 @@ pub async fn postpone_second_look(db: &Database, seen: &Record, pause_ms: i64) -
          AND expires_at_ms IS NULL",
         Event::ConfirmAbsence.guard()
     );
-    db.execute(&sql, vec![seen.digest.as_bytes().to_vec().into(), seen.attempt.into(), pause_ms.into()]).await?;
+    db.execute("postpone second look", &sql, vec![seen.digest.as_bytes().to_vec().into(), seen.attempt.into(), pause_ms.into()]).await?;
     Ok(())
 }

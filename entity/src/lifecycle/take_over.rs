@@ -54,7 +54,7 @@ impl Sweep {
              AND {guard} AND {due} RETURNING {COLUMNS}"
         );
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = db.write_all(&sql, vec![token.into(), lease_ms.into(), limit.into()]).await?;
+        let rows = db.write_all(event.as_str(), &sql, vec![token.into(), lease_ms.into(), limit.into()]).await?;
         Ok(rows
             .iter()
             .filter_map(|row| match Record::read(row) {

@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod changes;
+mod choke_points;
 mod lifecycle;
 mod support;

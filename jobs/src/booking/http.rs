@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use entity::crash_point::{self, Moment};
 use entity::reservation::Details;
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header, redirect};
 use serde::{Deserialize, Serialize};
@@ -105,7 +106,7 @@ impl HttpBookingSystem {
     /// Books under `reference`, which is the idempotency key there, too.
     pub async fn book(&self, reference: &str, details: &Details) -> Sent {
         let request = self.request(Method::POST, None, reference).json(&body(reference, details));
-        match self.exchange(request).await {
+        match self.exchange("book", request).await {
             Err(class) => class,
             Ok(Reply { status: 200 | 201, body, .. }) => match booking(&body, reference, false) {
                 Some(booking) => Sent::Done(Some(booking)),
@@ -119,7 +120,7 @@ impl HttpBookingSystem {
     /// Changes the booking of `reference` to these whole values, under the change's own `key`.
     pub async fn change(&self, reference: &str, key: &str, details: &Details) -> Sent {
         let request = self.request(Method::PATCH, Some(reference), key).json(&body(reference, details));
-        match self.exchange(request).await {
+        match self.exchange("change", request).await {
             Err(class) => class,
             Ok(Reply { status: 200 | 204, .. }) => Sent::Done(None),
             Ok(Reply { status: 404, json: true, .. }) => Sent::Refused { status: 404 },
@@ -129,7 +130,7 @@ impl HttpBookingSystem {
 
     /// Cancels the booking of `reference`, under the cancellation's own `key`. One that is not there is cancelled.
     pub async fn cancel(&self, reference: &str, key: &str) -> Sent {
-        match self.exchange(self.request(Method::DELETE, Some(reference), key)).await {
+        match self.exchange("cancel", self.request(Method::DELETE, Some(reference), key)).await {
             Err(class) => class,
             Ok(Reply { status: 200 | 204, .. } | Reply { status: 404 | 410, json: true, .. }) => Sent::Done(None),
             // A gateway's page says nothing about the booking.
@@ -141,7 +142,7 @@ impl HttpBookingSystem {
     /// Asks for the booking of `reference`.
     pub async fn look_up(&self, reference: &str) -> Looked {
         let request = self.client.request(Method::GET, self.address(Some(reference)));
-        match self.exchange(self.authorize(request, reference)).await {
+        match self.exchange("look up", self.authorize(request, reference)).await {
             Ok(Reply { status: 200, body, .. }) => match booking(&body, reference, true) {
                 Some(booking) => Looked::Found(booking),
                 None => Looked::Unknown(Unknown::Unreadable),
@@ -178,7 +179,15 @@ impl HttpBookingSystem {
         }
     }
 
-    async fn exchange(&self, request: RequestBuilder) -> Result<Reply, Sent> {
+    /// Every call passes here: with a crash point before it is sent and one after it is answered.
+    async fn exchange(&self, name: &str, request: RequestBuilder) -> Result<Reply, Sent> {
+        crash_point::reach(name, Moment::Before);
+        let reply = self.send(request).await;
+        crash_point::reach(name, Moment::After);
+        reply
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Reply, Sent> {
         let response = request.send().await.map_err(|e| failure(&e))?;
         let (status, retry_after_s, json) = (response.status(), retry_after_s(&response), is_json(&response));
         let body = read_limited(response).await.map_err(Sent::Unknown)?;

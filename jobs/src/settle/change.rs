@@ -48,10 +48,9 @@ impl Attempt<'_> {
 
     async fn round(&mut self, details: Option<&Details>) -> Round {
         let (began, before) = (BootInstant::now(), self.situation());
-        let (id, key) = (&self.record.reservation_id, &self.record.reference);
         let sent = match details {
-            Some(details) => self.settler.booking.change(id, key, details).await,
-            None => self.settler.booking.cancel(id, key).await,
+            Some(details) => self.call_change(details).await,
+            None => self.call_cancel().await,
         };
         match sent {
             Sent::Done(_) => Round::Applied,
@@ -72,7 +71,7 @@ impl Attempt<'_> {
         if !self.settler.settings.offer.lookup {
             return Round::Refused;
         }
-        match (self.settler.booking.look_up(&self.record.reservation_id).await, details) {
+        match (self.call_look_up().await, details) {
             (Looked::Found(booking), Some(details)) if booking.values.as_ref().is_some_and(|v| v.are_those_of(details)) => Round::Applied,
             (Looked::NotThere, None) => Round::Applied,
             (Looked::Found(_), _) | (Looked::NotThere, Some(_)) => Round::Refused,

@@ -21,7 +21,7 @@ impl Attempt<'_> {
         let mut step = self.situation().begin(self.origin, self.purpose);
         loop {
             step = match step {
-                Step::LookUp => match self.settler.booking.look_up(&self.record.reference).await {
+                Step::LookUp => match self.call_look_up().await {
                     Looked::Found(booking) => return self.booked(details, booking).await,
                     Looked::NotThere => self.situation().after_not_there(self.purpose, self.bounds()),
                     Looked::Unknown(why) => {
@@ -46,7 +46,7 @@ impl Attempt<'_> {
         }
         let began = BootInstant::now();
         let before = self.situation();
-        match self.settler.booking.book(&self.record.reference, details).await {
+        match self.call_book(details).await {
             Sent::Done(Some(booking)) => Ok(self.booked(details.clone(), booking).await),
             Sent::Refused { status } if before.refusal_is_believed(self.bounds()) => {
                 tracing::info!(reference = %self.record.reference, status, "refused by the booking system");

@@ -52,10 +52,16 @@ pub fn run(engine: Engine, name: &str, test: impl AsyncFnOnce(&Case)) {
 }
 
 impl Case {
-    async fn new(engine: Engine) -> Self {
+    pub async fn new(engine: Engine) -> Self {
         let folder = TempDir::with_prefix("reservation-test-").expect("a folder");
         let database = Database::create(engine, folder.path()).await;
         Self { engine, database, ledger: Arc::default(), folder, upstreams: Mutex::default(), items: AtomicU32::new(0) }
+    }
+
+    /// What must hold after every test, for a case that is not the test's own.
+    pub async fn judge_and_remove(self) {
+        self.ledger.judge(&self.upstreams.lock().unwrap());
+        self.database.remove().await;
     }
 
     pub fn folder(&self) -> &Path {

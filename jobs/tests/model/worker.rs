@@ -1,0 +1,159 @@
+//! A worker: `jobs::settle` for a creation, and the second look of the release job, step by step. What is decided is decided by the real
+//! rules (`crate::mutations` passes them on), what is done follows `settle/make.rs` and `settle.rs`.
+
+use entity::lifecycle::Origin;
+use jobs::rules::{Purpose, Situation, Step, growing_pause_ms};
+
+use crate::actions::Reply;
+use crate::booking;
+use crate::mutations::Rules;
+use crate::settings::{CONNECT, Settings, TICK_MS};
+use crate::state::{At, End, Kind, MaybeSent, State, Worker, older};
+
+/// A pause of the rules, in ticks.
+pub fn pause_ticks(looks: u8) -> i16 {
+    ticks(growing_pause_ms(i64::from(looks)))
+}
+
+fn ticks(ms: i64) -> i16 {
+    i16::try_from(ms.div_euclid(TICK_MS) + i64::from(ms.rem_euclid(TICK_MS) > 0)).unwrap_or(i16::MAX)
+}
+
+fn purpose(settings: &Settings, worker: &Worker) -> Purpose {
+    match worker.kind {
+        Kind::Request => Purpose::Request,
+        Kind::Job | Kind::SecondLook => Purpose::Recovery { rebook: settings.rebook },
+    }
+}
+
+/// `Attempt::situation`.
+fn situation(settings: &Settings, worker: &Worker, state: &State) -> Situation {
+    let reference_age_ms = i64::from(state.references[usize::from(worker.reference)].age) * TICK_MS;
+    let unknown_send_age_ms = worker.maybe_sent.map(|m| i64::from(m.age) * TICK_MS);
+    Situation::new(settings.offer, &settings.bounds(), reference_age_ms, unknown_send_age_ms)
+}
+
+fn rules(settings: &Settings) -> Rules {
+    Rules { mutation: settings.mutation, bounds: settings.bounds() }
+}
+
+/// A new attempt, at its first step.
+pub fn begin(settings: &Settings, worker: Worker, origin: Origin, state: &State) -> Worker {
+    let step = rules(settings).begin(&situation(settings, &worker, state), origin, purpose(settings, &worker));
+    goes(settings, worker, step, state)
+}
+
+/// Where a step leads.
+fn goes(settings: &Settings, worker: Worker, step: Step, state: &State) -> Worker {
+    let at = match step {
+        Step::LookUp => At::LookUp,
+        Step::Send => At::Send,
+        Step::Release => At::Store(End::Release),
+        Step::Stop => At::Store(cannot_tell(settings, &worker, state)),
+    };
+    Worker { at, ..worker }
+}
+
+/// `Attempt::cannot_tell`.
+fn cannot_tell(settings: &Settings, worker: &Worker, state: &State) -> End {
+    let situation = situation(settings, worker, state);
+    let neither = !situation.offer.lookup && !situation.offer.idempotent;
+    let give_up = || {
+        let next_look = situation.next_look_in_ms(&settings.bounds(), i64::from(worker.looks)).map(ticks);
+        End::GiveUp { next_look }
+    };
+    match worker.kind {
+        Kind::Job | Kind::SecondLook => give_up(),
+        Kind::Request if neither && worker.maybe_sent.is_none_or(|m| !m.own) => give_up(),
+        Kind::Request => End::EndLease,
+    }
+}
+
+/// `Attempt::again`.
+fn again(settings: &Settings, worker: Worker, state: &State, goes_on: bool) -> Worker {
+    let next = situation(settings, &worker, state).after_unsettled(purpose(settings, &worker));
+    let next = if worker.kind == Kind::Request && !goes_on { Step::Stop } else { next };
+    goes(settings, worker, next, state)
+}
+
+/// The booking system reads.
+pub fn read(worker: Worker, state: &State) -> Worker {
+    let found = state.references[usize::from(worker.reference)].bookings > 0;
+    Worker { at: At::Looked { found, since: 0 }, ..worker }
+}
+
+/// The look-up's answer is back.
+pub fn looked_up(settings: &Settings, worker: Worker, state: &State, found: bool) -> Worker {
+    let at = match (worker.kind, found) {
+        (Kind::SecondLook, true) => At::Store(End::FindLate),
+        (Kind::SecondLook, false) => At::Store(End::ConfirmAbsence),
+        (Kind::Request | Kind::Job, true) => At::Store(End::Booked),
+        (Kind::Request | Kind::Job, false) => {
+            let step = rules(settings).after_not_there(&situation(settings, &worker, state), purpose(settings, &worker));
+            return goes(settings, worker, step, state);
+        }
+    };
+    Worker { at, ..worker }
+}
+
+/// The look-up is not answered.
+pub fn look_up_fails(settings: &Settings, worker: Worker, state: &State, goes_on: bool) -> Worker {
+    match worker.kind {
+        Kind::SecondLook => Worker { at: At::Store(End::Postpone), ..worker },
+        Kind::Request | Kind::Job => again(settings, worker, state, goes_on),
+    }
+}
+
+/// `Attempt::may_send`.
+pub fn check(settings: &Settings, worker: Worker, state: &State) -> Worker {
+    if worker.lease_left > CONNECT || rules(settings).sends_without_lease() {
+        Worker { at: At::Checked { since: 0 }, ..worker }
+    } else {
+        goes(settings, worker, Step::Stop, state)
+    }
+}
+
+/// The send begins.
+pub fn send(settings: &Settings, worker: Worker, state: &State) -> Worker {
+    let before = situation(settings, &worker, state);
+    let rules = rules(settings);
+    let (believes_refusal, may_free) = (rules.refusal_is_believed(&before), rules.may_free(&before));
+    Worker { at: At::Sent { left: settings.takes_effect_within, believes_refusal, may_free }, ..worker }
+}
+
+/// The send is answered; what it does there happens at this moment, or later.
+pub fn answered(settings: &Settings, worker: Worker, state: &mut State, reply: Reply, goes_on: bool) -> Worker {
+    let At::Sent { left, believes_refusal, may_free } = worker.at else { return worker };
+    let end = |end| Worker { at: At::Store(end), ..worker };
+    match reply {
+        Reply::Booked => {
+            booking::book(settings, state, worker.reference);
+            end(End::Booked)
+        }
+        Reply::Refused if believes_refusal => end(End::Rejected),
+        Reply::Nothing if may_free => end(End::Free),
+        Reply::Refused | Reply::Nothing => again(settings, worker, state, goes_on),
+        Reply::Unknown { arrives } => {
+            if arrives {
+                booking::leave(state, worker.reference, left);
+            }
+            let age = (settings.takes_effect_within - left).min(crate::settings::OLD);
+            again(settings, Worker { maybe_sent: Some(MaybeSent { age, own: true }), ..worker }, state, goes_on)
+        }
+    }
+}
+
+/// A tick passes for a worker.
+pub fn tick(worker: &mut Worker) {
+    worker.lease_left = (worker.lease_left - 1).max(0);
+    match &mut worker.at {
+        // How long ago it has sent is computed once, before the outcome is stored.
+        At::Store(_) => return,
+        At::Sent { left, .. } => *left -= 1,
+        At::Looked { since, .. } | At::Checked { since } => *since = older(*since),
+        At::LookUp | At::Send => {}
+    }
+    if let Some(maybe_sent) = &mut worker.maybe_sent {
+        maybe_sent.age = older(maybe_sent.age);
+    }
+}
