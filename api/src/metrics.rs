@@ -30,7 +30,19 @@ struct JobLabels {
 #[derive(Debug, Default)]
 pub struct Metrics {
     answers: Family<AnswerLabels, Counter>,
-    outcomes: Family<OutcomeLabels, Counter>,
+}
+
+/// What is read elsewhere when the metrics are asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Readings {
+    /// SQL statements this process has sent.
+    pub statements: u64,
+    /// How the attempts of this process ended: (operation, outcome) and how often.
+    pub outcomes: Vec<((&'static str, &'static str), u64)>,
+    /// How long ago each job last succeeded, in any process.
+    pub job_ages_ms: Vec<(String, i64)>,
+    /// Keys whose outcome is unknown, if the storage answers.
+    pub unknown_keys: Option<i64>,
 }
 
 impl Metrics {
@@ -40,25 +52,29 @@ impl Metrics {
         self.answers.get_or_create(&labels).inc();
     }
 
-    /// Counts how an attempt ended.
-    pub fn settled(&self, operation: &'static str, outcome: &'static str) {
-        self.outcomes.get_or_create(&OutcomeLabels { operation, outcome }).inc();
-    }
-
-    /// The text. `statements`: SQL statements this process has sent. `job_ages_ms`: how long ago each job last succeeded, in any process.
+    /// The text.
     #[must_use]
-    pub fn text(&self, statements: u64, job_ages_ms: &[(String, i64)]) -> String {
+    pub fn text(&self, readings: &Readings) -> String {
         let mut registry = Registry::with_prefix("reservation_api");
         registry.register("http_answers", "Answers by method, status and whether they were replays", self.answers.clone());
-        registry.register("attempts", "Attempts of this process by how they ended", self.outcomes.clone());
+        let outcomes: Family<OutcomeLabels, Counter> = Family::default();
+        for ((operation, outcome), count) in &readings.outcomes {
+            outcomes.get_or_create(&OutcomeLabels { operation, outcome }).inc_by(*count);
+        }
+        registry.register("attempts", "Attempts of this process, requests' and the release job's, by how they ended", outcomes);
         let ages: Family<JobLabels, Gauge> = Family::default();
-        for (job, age_ms) in job_ages_ms {
+        for (job, age_ms) in &readings.job_ages_ms {
             ages.get_or_create(&JobLabels { job: job.clone() }).set(age_ms / 1000);
         }
         let sent = Counter::<u64>::default();
-        sent.inc_by(statements);
+        sent.inc_by(readings.statements);
         registry.register("sql_statements", "SQL statements sent by this process, begins and ends of transactions not counted", sent);
         registry.register("job_last_success_age_seconds", "Time since the job last succeeded in any process", ages);
+        if let Some(unknown) = readings.unknown_keys {
+            let gauge = Gauge::<i64>::default();
+            gauge.set(unknown);
+            registry.register("unknown_keys", "Keys of all accounts whose outcome is unknown", gauge);
+        }
         let mut text = String::new();
         // Writing into a `String` cannot fail.
         let _ = encode(&mut text, &registry);

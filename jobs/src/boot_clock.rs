@@ -4,6 +4,12 @@
 
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
+/// There the monotonic clock runs on by itself.
+#[cfg(not(target_os = "linux"))]
+const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
+
 /// A moment since the machine started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BootInstant(Duration);
@@ -12,7 +18,7 @@ impl BootInstant {
     /// Now.
     #[must_use]
     pub fn now() -> Self {
-        let t = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let t = rustix::time::clock_gettime(CLOCK);
         Self(Duration::new(u64::try_from(t.tv_sec).unwrap_or(0), u32::try_from(t.tv_nsec).unwrap_or(0)))
     }
 

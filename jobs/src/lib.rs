@@ -9,6 +9,7 @@ pub mod config;
 pub mod delete_expired_keys;
 pub mod journal;
 pub mod operator;
+pub mod outcomes;
 pub mod release_stale_leases;
 pub mod request;
 pub mod rules;

@@ -61,7 +61,7 @@ pub enum KeysCommand {
         /// The key
         #[command(flatten)]
         which: Which,
-        /// It is booked, under this id of the booking system
+        /// It is booked, under this id of the booking system (else say --not-booked)
         #[arg(long, value_name = "ID", conflicts_with = "not_booked", required_unless_present = "not_booked")]
         booking_id: Option<String>,
         /// It is not booked
@@ -201,11 +201,11 @@ fn show(key: &Record) -> String {
 }
 
 fn show_history(journal: &[PastEntry], actions: &[PastAction]) -> String {
-    let mut text = String::from("\nATTEMPT  AT                        WHAT     RESULT                STATUS  TOOK_MS  WORKER\n");
+    let mut text = String::from("\nATTEMPT  AT                        WHAT     RESULT                         STATUS  TOOK_MS  WORKER\n");
     for entry in journal {
         let _ = writeln!(
             text,
-            "{:>7}  {:<24}  {:<7}  {:<20}  {:>6}  {:>7}  {}",
+            "{:>7}  {:<24}  {:<7}  {:<29}  {:>6}  {:>7}  {}",
             entry.attempt,
             Timestamp::from_millis(entry.at_ms).to_string(),
             entry.what,
@@ -284,5 +284,5 @@ async fn resolve(
 /// Who runs this, for the audit: as `sudo` or the login say.
 fn operator_name() -> String {
     let named = ["SUDO_USER", "USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
-    named.unwrap_or_else(|| "unknown".into())
+    named.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
 }

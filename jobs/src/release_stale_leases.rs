@@ -112,7 +112,7 @@ impl ReleaseStaleLeases {
             left -= taken.min(left);
             settle(works, counted_from);
         }
-        if left > 0 && settings.offer.lookup {
+        if left > 0 {
             for record in lifecycle::take_second_looks(self.settler.db(), lease_ms, left).await? {
                 report.second_looks += 1;
                 let job = self.clone();
@@ -126,7 +126,12 @@ impl ReleaseStaleLeases {
     async fn look_twice(&self, record: &Record) -> Option<Finalized> {
         let (settler, db) = (&self.settler, self.settler.db());
         let retention_ms = millis(settler.settings().retention);
-        let stored = match settler.booking().look_up(&record.reference).await {
+        // Where look-up is not offered (any more), there is no second look to wait for.
+        let looked = match settler.settings().offer.lookup {
+            true => settler.booking().look_up(&record.reference).await,
+            false => Looked::NotThere,
+        };
+        let stored = match looked {
             Looked::Found(booking) => match answer::stored_details(record) {
                 Ok(details) => {
                     let (answer, effect) = crate::settle::booked(&settler.settings().public_base, record, details, booking);

@@ -25,6 +25,7 @@ use crate::booking::http::HttpBookingSystem;
 use crate::booking::{Nothing, Unknown};
 use crate::boot_clock::{BootInstant, millis};
 use crate::journal::Journal;
+use crate::outcomes::Outcomes;
 use crate::rules::{Bounds, Offer, Purpose, Situation};
 use heartbeat::LeaseClock;
 
@@ -75,6 +76,7 @@ pub struct Settler {
     booking: HttpBookingSystem,
     settings: Arc<SettleSettings>,
     journal: Journal,
+    outcomes: Arc<Outcomes>,
     tasks: TaskTracker,
 }
 
@@ -91,7 +93,7 @@ impl Settler {
     /// A settler whose tasks are counted in `tasks`, so that a graceful stop can wait for them.
     #[must_use]
     pub fn new(db: Database, booking: HttpBookingSystem, settings: SettleSettings, journal: Journal, tasks: TaskTracker) -> Self {
-        Self { db, booking, settings: Arc::new(settings), journal, tasks }
+        Self { db, booking, settings: Arc::new(settings), journal, outcomes: Arc::default(), tasks }
     }
 
     /// Works on the key in a task of its own, whoever listens. An end without an outcome (a panic, the process's stop) leaves the key
@@ -111,6 +113,12 @@ impl Settler {
     #[must_use]
     pub fn settings(&self) -> &SettleSettings {
         &self.settings
+    }
+
+    /// How the attempts of this process ended.
+    #[must_use]
+    pub fn outcomes(&self) -> &Outcomes {
+        &self.outcomes
     }
 
     pub(crate) const fn db(&self) -> &Database {
@@ -133,6 +141,7 @@ impl Settler {
             () = clock.lost() => Outcome::LeaseLost,
             outcome = attempt.run() => outcome,
         };
+        self.outcomes.count(operation, &outcome);
         let (number, began) = (attempt.record.attempt, attempt.started);
         attempt.note("attempt", (outcome.name().into(), None), began);
         tracing::info!(operation = operation.as_str(), %reference, attempt = number, outcome = outcome.name(), "attempt ended");
@@ -150,7 +159,7 @@ impl Outcome {
             Self::Freed(_) => "freed",
             Self::Released => "released",
             Self::Pending => "pending",
-            Self::LeaseLost => "lease lost",
+            Self::LeaseLost => "lease_lost",
         }
     }
 }

@@ -69,6 +69,7 @@ impl MigrationTrait for Migration {
                  WHERE operation <> 'createReservation' AND state IN ('in_progress', 'outcome_unknown')",
                 "CREATE INDEX idempotency_key_lease_idx ON idempotency_key (lease_until_ms) WHERE state = 'in_progress'",
                 "CREATE INDEX idempotency_key_look_idx ON idempotency_key (next_look_at_ms) WHERE next_look_at_ms IS NOT NULL",
+                "CREATE INDEX idempotency_key_unknown_idx ON idempotency_key (state) WHERE state = 'outcome_unknown'",
                 "CREATE INDEX idempotency_key_expiry_idx ON idempotency_key (expires_at_ms) WHERE expires_at_ms IS NOT NULL",
             ],
         )

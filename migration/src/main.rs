@@ -9,7 +9,7 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
-    /// Database to migrate: `sqlite://FILE?mode=rwc` or `postgres://USER@HOST/NAME`.
+    /// Database to migrate: `sqlite://FILE?mode=rwc` or `postgres://USER@HOST/NAME`
     #[arg(long, env = "DATABASE_URL", default_value = "sqlite://data/reservations.db?mode=rwc", global = true)]
     database_url: String,
     #[command(subcommand)]
@@ -18,15 +18,28 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Apply what is pending; safe with many processes at once.
+    /// Apply what is pending; safe with many processes at once
     Up,
-    /// List all migrations and whether they are applied.
+    /// List all migrations and whether they are applied
     Status,
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    match run(Arguments::parse()).await {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if !error.use_stderr() => {
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            let text = error.to_string();
+            let lines: Vec<_> = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();
+            eprintln!("migration: {}", lines.join(" ").trim_start_matches("error: "));
+            return ExitCode::from(2);
+        }
+    };
+    match run(arguments).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("migration: {error}");

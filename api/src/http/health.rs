@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use entity::job_run;
+use entity::{job_run, lifecycle};
 use poem::web::{Data, Json};
 use poem::{IntoResponse, Response, handler};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::problem::Problem;
+use crate::metrics::Readings;
 use crate::service::Service;
 
 /// Cancelled once the process has been told to stop.
@@ -33,13 +34,17 @@ pub async fn ready(service: Data<&Arc<Service>>, stopping: Data<&Stopping>) -> R
     Ok(Json(json!({"status": "ready", "jobs": jobs})).into_response())
 }
 
-/// `GET /metrics`: OpenMetrics text. Without storage the jobs' ages are missing, the counters are not.
+/// `GET /metrics`: OpenMetrics text. Without storage what it tells is missing, the counters are not.
 #[handler]
 pub async fn metrics(service: Data<&Arc<Service>>) -> Response {
     let db = service.db.clone();
-    let runs = service.storage(async move { job_run::all(&db).await }).await.unwrap_or_default();
-    let ages: Vec<_> = runs.into_iter().map(|r| (r.job, r.age_ms)).collect();
-    Response::builder()
-        .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")
-        .body(service.metrics.text(service.db.statements(), &ages))
+    let read = service.storage(async move { Ok((job_run::all(&db).await?, lifecycle::count_unknown(&db).await?)) }).await.ok();
+    let (runs, unknown_keys) = read.map_or_else(Default::default, |(runs, unknown)| (runs, Some(unknown)));
+    let readings = Readings {
+        statements: service.db.statements(),
+        outcomes: service.settler.outcomes().counts(),
+        job_ages_ms: runs.into_iter().map(|r| (r.job, r.age_ms)).collect(),
+        unknown_keys,
+    };
+    Response::builder().content_type("application/openmetrics-text; version=1.0.0; charset=utf-8").body(service.metrics.text(&readings))
 }

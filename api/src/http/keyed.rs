@@ -252,16 +252,11 @@ async fn claim_and_begin(
     }
     let record = Box::new(work.record.clone());
     let told = service.settler.settle(Assignment { work, counted_from }, Purpose::Request);
-    Ok(Claim::Begun(record, announce(service, new.digest, new.operation, told)))
+    Ok(Claim::Begun(record, announce(service, new.digest, told)))
 }
 
 /// Passes the outcome on, after waking those who wait for it.
-fn announce(
-    service: Arc<Service>,
-    digest: KeyDigest,
-    operation: Operation,
-    told: oneshot::Receiver<Outcome>,
-) -> oneshot::Receiver<Outcome> {
+fn announce(service: Arc<Service>, digest: KeyDigest, told: oneshot::Receiver<Outcome>) -> oneshot::Receiver<Outcome> {
     let (tell, passed_on) = oneshot::channel();
     tokio::spawn(async move {
         // A worker that ended without an outcome left the key to its lease.
@@ -270,7 +265,6 @@ fn announce(
             service.completed.insert(digest, ());
         }
         service.waiting.settled(&digest);
-        service.metrics.settled(operation.as_str(), outcome.name());
         // The caller may have hung up.
         let _ = tell.send(outcome);
     });

@@ -50,3 +50,13 @@ pub async fn find_by_reference(db: &Database, reference: &str) -> Result<Option<
     let sql = format!("SELECT {COLUMNS} FROM idempotency_key WHERE reference = $1");
     db.read_one("find by reference", &sql, vec![reference.into()]).await?.as_ref().map(Record::read).transpose()
 }
+
+/// How many keys are `outcome_unknown`.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn count_unknown(db: &Database) -> Result<i64, StoreError> {
+    let sql = "SELECT count(*) AS unknown FROM idempotency_key WHERE state = 'outcome_unknown'";
+    let row = db.read_one("count unknown", sql, vec![]).await?;
+    row.map_or(Ok(0), |row| Ok(row.try_get("", "unknown")?))
+}

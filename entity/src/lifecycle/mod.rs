@@ -25,7 +25,7 @@ pub use finalize::{Effect, Finalized, NewReservation, finalize, find_late};
 pub use find::{find, find_creation, find_unsettled_change};
 pub use free::free;
 pub use give_up::give_up;
-pub use list::{KeyFilter, find_by_reference, list};
+pub use list::{KeyFilter, count_unknown, find_by_reference, list};
 pub use release::release;
 pub use renew::{Renewed, renew};
 pub use resolve::{resolve_answered, resolve_not_booked};

@@ -1,0 +1,32 @@
+//! What to measure, and for how long.
+
+const USAGE: &str = "usage: cargo bench -p api --bench requests -- [--seconds N] [--connections N,N,...] [--database sqlite|postgres|both]";
+
+pub struct Arguments {
+    /// Of one cell.
+    pub seconds: u64,
+    pub connections: Vec<usize>,
+    pub sqlite: bool,
+    pub postgres: bool,
+}
+
+impl Arguments {
+    pub fn parse() -> Self {
+        let mut arguments = Self { seconds: 3, connections: vec![1, 16, 64], sqlite: true, postgres: true };
+        // Cargo itself adds --bench.
+        let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
+        while let Some(name) = words.next() {
+            let value = words.next().expect(USAGE);
+            match name.as_str() {
+                "--seconds" => arguments.seconds = value.parse().expect(USAGE),
+                "--connections" => arguments.connections = value.split(',').map(|n| n.parse().expect(USAGE)).collect(),
+                "--database" => {
+                    assert!(["sqlite", "postgres", "both"].contains(&value.as_str()), "{USAGE}");
+                    (arguments.sqlite, arguments.postgres) = (value != "postgres", value != "sqlite");
+                }
+                _ => panic!("{USAGE}"),
+            }
+        }
+        arguments
+    }
+}
