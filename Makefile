@@ -28,8 +28,8 @@ openapi: ## regenerate openapi.yaml from the code
 	cargo run -q -p api -- openapi > openapi.yaml.new
 	mv openapi.yaml.new openapi.yaml
 
-bench: ## run the benchmarks, on SQLite and on PostgreSQL
-	.ci/with-postgres cargo bench --workspace
+bench: ## run the benchmarks, on SQLite and on PostgreSQL (BENCH="--seconds 10 --connections 1,16")
+	.ci/with-postgres cargo bench -p api --bench requests -- $(BENCH)
 
 # Unoptimised: it runs for a second, and compiles in a third of the time.
 deny-installed:

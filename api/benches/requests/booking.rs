@@ -4,7 +4,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 const ANSWER: &[u8] =
-    b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 37\r\n\r\n{\"booking_id\":\"BK-8e03978e40d543e8bc\"}";
+    b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 38\r\n\r\n{\"booking_id\":\"BK-8e03978e40d543e8bc\"}";
 
 /// Starts it; its address.
 pub async fn start() -> String {

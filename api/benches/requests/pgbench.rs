@@ -32,7 +32,8 @@ impl Pgbench {
         let folder = TempDir::with_prefix("reservation-bench-").expect("a folder");
         let digest = |number: &str| format!("decode(lpad(to_hex(CAST({number} AS bigint)), 64, '0'), 'hex')");
         let fresh = |digest_of: &str, reference_of: &str| fresh(statements, &digest(digest_of), reference_of);
-        let counted = "\\set n :n + 1\n\\set r (:run * 1000 + :client_id) * 1000000000 + :n\n\\set a random(1000000, 9000000000000000000)\n";
+        let counted =
+            "\\set n :n + 1\n\\set r (:run * 1000 + :client_id) * 1000000000 + :n\n\\set a random(1000000, 9000000000000000000)\n";
         let find = fill(&statements.find, &[digest(":k")]);
         let random = format!("\\set k random(0, {})\n", HOT_ROWS - 1);
         write(&folder, Kind::Fresh, &format!("{counted}{}", fresh(":a", ":r")));

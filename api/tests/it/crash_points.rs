@@ -13,6 +13,13 @@ tests!(both[dying_anywhere_and_again_at_the_same_place_books_once]);
 /// Journeys made at the same time: they wait for leases, not for the processor.
 const AT_ONCE: usize = 6;
 
+/// What the journeys must pass.
+const TRANSITIONS: [&str; 11] =
+    ["claim", "renew", "end lease", "finalize", "free", "take over", "give up", "look again", "expire", "book", "look up"];
+
+/// What a journey passes however fast or slow the machine is.
+const CERTAIN: [&str; 8] = ["claim", "finalize", "free", "end lease", "take over", "expire", "book", "look up"];
+
 /// What a caller does; together they pass every transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Journey {
@@ -174,13 +181,20 @@ async fn dying_anywhere_and_again_at_the_same_place_books_once(case: &Case) {
     // One journey a place is enough: the first that passes it.
     let todo: Vec<(Journey, String)> =
         passed.iter().filter(|(_, place)| once.insert(place.clone())).map(|(n, place)| (JOURNEYS[*n], place.clone())).collect();
-    for transition in ["claim", "renew", "end lease", "finalize", "free", "take over", "give up", "look again", "expire", "book", "look up"]
-    {
+    for transition in TRANSITIONS {
         assert!(once.contains(&format!("{transition}:before")), "no journey passes {transition}: {once:?}");
     }
-    let deaths: Vec<u32> =
-        stream::iter(&todo).map(|(journey, place)| survive(engine, *journey, place)).buffer_unordered(AT_ONCE).collect().await;
-    let twice = deaths.iter().filter(|n| **n == 2).count();
-    eprintln!("{} crash points on {engine:?}: {} died at, {twice} of them twice", todo.len(), deaths.iter().filter(|n| **n > 0).count());
-    assert!(deaths.iter().all(|n| *n > 0), "a crash point was passed in the first run and not again: {todo:?} {deaths:?}");
+    let deaths: Vec<(&str, u32)> = stream::iter(&todo)
+        .map(async |(journey, place)| (place.as_str(), survive(engine, *journey, place).await))
+        .buffer_unordered(AT_ONCE)
+        .collect()
+        .await;
+    let died = deaths.iter().filter(|(_, n)| *n > 0).count();
+    let twice = deaths.iter().filter(|(_, n)| *n == 2).count();
+    eprintln!("{} crash points on {engine:?}: died at {died}, at {twice} of them again during recovery", deaths.len());
+    // A place that only a slow machine passes, such as a renewal, may be missed; the transitions may not.
+    for (place, n) in &deaths {
+        let transition = place.rsplit_once(':').map_or(*place, |(transition, _)| transition);
+        assert!(*n > 0 || !CERTAIN.contains(&transition), "{place} was passed at first, and not again");
+    }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// What no test may take, however slow the machine.
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_secs(600);
 
 pub struct Case {
     pub engine: Engine,
