@@ -1,31 +1,32 @@
 //! A keyed request, top to bottom: claim, hand the lease to the settler, answer. The table "Answers to a keyed request" of the contract.
 
+mod claim;
+mod patience;
+mod problems;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use backon::{ExponentialBuilder, Retryable};
 use entity::idempotency_key::{Record, State};
 use entity::key_scope::{KeyDigest, Operation};
 use entity::lifecycle::{self, Claimed, Guard, NewKey};
-use entity::store_error::StoreError;
-use jobs::booking::Nothing;
-use jobs::boot_clock::{BootInstant, millis};
-use jobs::rules::Purpose;
-use jobs::settle::{Assignment, Outcome};
+use jobs::boot_clock::millis;
+use jobs::settle::Outcome;
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::payload;
 use super::prefer::Preference;
-use super::problem::{Code, Problem};
+use super::problem::Problem;
 use super::stored::Outgoing;
-use crate::config::OnDuplicate;
 use crate::fingerprint;
-use crate::service::{Service, storage_problem};
+use crate::service::Service;
+use claim::{Claim, claim};
+use patience::Patience;
+use problems::{freed, internal, key_in_progress, key_reused, outcome_pending, outcome_unknown};
+pub(super) use problems::{outcome_pending_soon, reservation_busy};
 
 /// How often a reservation may move between its guard and the claim before the caller is told that it is busy.
 const GUARD_TRIES: u32 = 16;
@@ -43,15 +44,6 @@ pub struct Keyed {
     pub path_id: Option<String>,
     /// The validated body, for the fingerprint.
     pub body: Value,
-}
-
-/// What became of a claim.
-#[expect(clippy::large_enum_variant, reason = "moved twice per request: a box would cost more")]
-enum Claim {
-    /// The work has begun; here its outcome will be told. With the record for a 202.
-    Begun(Box<Record>, oneshot::Receiver<Outcome>),
-    /// The key is something already.
-    Is(Claimed),
 }
 
 impl Keyed {
@@ -82,38 +74,6 @@ impl Keyed {
             lease_ms: millis(lease),
             guard,
         })
-    }
-}
-
-/// How long a caller waits, and what it gets then.
-#[derive(Debug, Clone, Copy)]
-struct Patience {
-    preference: Preference,
-    /// `wait=N` as it is applied.
-    wait: Option<Duration>,
-    /// A duplicate waits until then.
-    duplicate_until: Instant,
-}
-
-impl Patience {
-    fn of(service: &Service, preference: Preference) -> Self {
-        let wait = preference.wait_s.map(|s| Duration::from_secs(s).min(service.wait_limit));
-        let default = match service.on_duplicate {
-            // Who asked for nothing is answered within `ANSWER_WITHIN`.
-            OnDuplicate::Wait if !preference.respond_async => service.wait_limit.min(service.settler.settings().answer_within),
-            OnDuplicate::Wait | OnDuplicate::Conflict => Duration::ZERO,
-        };
-        Self { preference, wait, duplicate_until: Instant::now() + wait.unwrap_or(default) }
-    }
-
-    /// `Preference-Applied` of an answer; `accepted` for a 202.
-    fn applied(&self, accepted: bool) -> Option<String> {
-        let wait = self.wait.map(|wait| format!("wait={}", wait.as_secs()));
-        match (accepted && self.preference.respond_async, wait) {
-            (true, Some(wait)) => Some(format!("respond-async, {wait}")),
-            (true, None) => Some("respond-async".into()),
-            (false, wait) => wait,
-        }
     }
 }
 
@@ -189,88 +149,6 @@ async fn answer_patiently(
     }
 }
 
-/// Claims, and starts the work in the same task: from the claim on it goes on by itself, whatever becomes of this request.
-async fn claim(service: &Arc<Service>, keyed: &Keyed, operation: &impl KeyedOperation) -> Result<Claim, Problem> {
-    let digest = keyed.digest();
-    let look_first = service.completed.contains_key(&digest);
-    let guarded = !matches!(keyed.operation, Operation::Create);
-    let mut known = false;
-    if guarded || (service.is_rate_limited() && !look_first) {
-        let db = service.db.clone();
-        let record = service.storage(async move { lifecycle::find(&db, &digest).await }).await?;
-        known = record.is_some_and(|r| !r.is_expired());
-        if !known && service.is_rate_limited() {
-            service.admit(&keyed.account)?;
-        }
-    }
-    // A key that is known needs no guard: what can change its mind comes after the look-up.
-    let guard = match (guarded, known) {
-        (true, false) => operation.guard().await?,
-        (true, true) => Guard::Known,
-        (false, _) => Guard::None,
-    };
-    let new = keyed.new_key(service.settler.settings().lease, guard)?;
-
-    let abandoned = Arc::new(AtomicBool::new(false));
-    let task = tokio::spawn(claim_and_begin(Arc::clone(service), keyed.clone(), new, look_first || known, Arc::clone(&abandoned)));
-    match tokio::time::timeout(service.storage_timeout, task).await {
-        Ok(Ok(Ok(claim))) => Ok(claim),
-        Ok(Ok(Err(error))) => Err(storage_problem(&error)),
-        Ok(Err(panicked)) => {
-            tracing::error!(%panicked, "a claim panicked");
-            Err(internal())
-        }
-        Err(_elapsed) => {
-            abandoned.store(true, Ordering::SeqCst);
-            Err(storage_problem(&StoreError::timed_out()))
-        }
-    }
-}
-
-async fn claim_and_begin(
-    service: Arc<Service>,
-    keyed: Keyed,
-    new: NewKey,
-    look_first: bool,
-    abandoned: Arc<AtomicBool>,
-) -> Result<Claim, StoreError> {
-    let fingerprint_of = |version| keyed.fingerprint(version);
-    let try_claim = || async {
-        let counted_from = BootInstant::now();
-        lifecycle::claim(&service.db, &new, &fingerprint_of, look_first).await.map(|claimed| (counted_from, claimed))
-    };
-    // The token is the same each time, so a claim whose acknowledgement was lost is found to be ours.
-    let again = ExponentialBuilder::new().with_min_delay(Duration::from_millis(50)).with_max_delay(Duration::from_millis(500));
-    let again = again.without_max_times().with_total_delay(Some(service.storage_timeout));
-    let unanswered = |e: &StoreError| matches!(e, StoreError::Unavailable(_)) && !abandoned.load(Ordering::SeqCst);
-    let (counted_from, claimed) = try_claim.retry(again).when(unanswered).await?;
-    let Claimed::Mine(work) = claimed else { return Ok(Claim::Is(claimed)) };
-    if abandoned.load(Ordering::SeqCst) {
-        // The caller has been told that nothing was sent; so nothing is. The key comes up again as if its worker had never sent.
-        lifecycle::end_lease(&service.db, &work.lease, None).await?;
-        return Ok(Claim::Is(Claimed::Mine(work)));
-    }
-    let record = Box::new(work.record.clone());
-    let told = service.settler.settle(Assignment { work, counted_from }, Purpose::Request);
-    Ok(Claim::Begun(record, announce(service, new.digest, told)))
-}
-
-/// Passes the outcome on, after waking those who wait for it.
-fn announce(service: Arc<Service>, digest: KeyDigest, told: oneshot::Receiver<Outcome>) -> oneshot::Receiver<Outcome> {
-    let (tell, passed_on) = oneshot::channel();
-    tokio::spawn(async move {
-        // A worker that ended without an outcome left the key to its lease.
-        let outcome = told.await.unwrap_or(Outcome::Pending);
-        if let Outcome::Answered(_) = outcome {
-            service.completed.insert(digest, ());
-        }
-        service.waiting.settled(&digest);
-        // The caller may have hung up.
-        let _ = tell.send(outcome);
-    });
-    passed_on
-}
-
 async fn first_answer(
     service: &Arc<Service>,
     patience: &Patience,
@@ -317,81 +195,4 @@ fn replay(service: &Service, record: Record) -> Result<Outgoing, Problem> {
         State::Completed { answer, .. } => Ok(Outgoing::replay(answer)),
         State::InProgress { .. } | State::Released { .. } | State::OutcomeUnknown { .. } => Err(internal()),
     }
-}
-
-/// Spread, so that a herd does not come back at once; within the lease, after which a retry takes over.
-fn retry_within_lease_s(record: &Record) -> u64 {
-    let left_s = u64::try_from(record.lease_left_ms().unwrap_or(0)).unwrap_or(0).div_ceil(1000);
-    rand::random_range(1..=left_s.clamp(1, 5))
-}
-
-fn key_in_progress(record: &Record, patience: &Patience) -> Problem {
-    let problem = Problem::new(Code::KeyInProgress, "The first request under this key is still being worked on.")
-        .retry_after_s(retry_within_lease_s(record));
-    match patience.applied(false).and_then(|applied| applied.parse().ok()) {
-        Some(applied) => problem.header(super::stored::PREFERENCE_APPLIED, applied),
-        None => problem,
-    }
-}
-
-fn outcome_unknown(record: &Record) -> Problem {
-    let problem = Problem::new(
-        Code::OutcomeUnknown,
-        "Nobody can tell yet whether the booking system booked this request. Ask again under this key; a new key could book twice.",
-    );
-    match record.state {
-        State::OutcomeUnknown { next_look_at_ms: Some(at) } => {
-            let wait_ms = u64::try_from(at - record.now_ms).unwrap_or(0);
-            problem.retry_after_s(wait_ms.div_ceil(1000).clamp(1, 300))
-        }
-        State::OutcomeUnknown { .. } | State::InProgress { .. } | State::Completed { .. } | State::Released { .. } => problem,
-    }
-}
-
-/// Names the members that differ, never the other request's values.
-fn key_reused(record: &Record, sent: &Value) -> Problem {
-    let stored: Value = serde_json::from_slice(&record.request).unwrap_or_default();
-    Problem::new(Code::KeyReused, "This key belongs to another request. Nothing was done; make a new key for a new request.")
-        .mismatch(payload::mismatch(&stored, sent))
-}
-
-/// What a caller hears whose outcome is not known in time.
-fn outcome_pending(record: &Record) -> Problem {
-    Problem::new(Code::OutcomePending, "The outcome is not known yet. Send the same request again under the same key.")
-        .retry_after_s(retry_within_lease_s(record))
-}
-
-/// The same where there is no record at hand.
-pub fn outcome_pending_soon() -> Problem {
-    Problem::new(Code::OutcomePending, "The outcome is not known yet. Send the same request again.")
-        .retry_after_s(rand::random_range(1..=3))
-}
-
-/// Nothing happened at the booking system; the key is bound to no request.
-fn freed(nothing: Nothing) -> Problem {
-    match nothing {
-        Nothing::NoConnection => {
-            Problem::new(Code::BookingSystemUnavailable, "The booking system cannot be reached. Nothing was booked; the key is free.")
-                .retry_after_s(rand::random_range(1..=3))
-        }
-        Nothing::Misconfigured { .. } => Problem::new(
-            Code::BookingSystemMisconfigured,
-            "The booking system does not accept this service's calls. Nothing was booked; the key is free.",
-        )
-        .retry_after_s(rand::random_range(5..=15)),
-        Nothing::Busy { retry_after_s } => {
-            Problem::new(Code::BookingSystemBusy, "The booking system is too busy. Nothing was booked; the key is free.")
-                .retry_after_s(retry_after_s)
-        }
-    }
-}
-
-/// Another change of the reservation is not settled.
-pub fn reservation_busy(for_ms: Option<i64>) -> Problem {
-    let wait_s = for_ms.and_then(|ms| u64::try_from(ms).ok()).map_or_else(|| rand::random_range(1..=3), |ms| ms.div_ceil(1000).max(1));
-    Problem::new(Code::ReservationBusy, "Another change of this reservation is not settled yet. Nothing was done.").retry_after_s(wait_s)
-}
-
-fn internal() -> Problem {
-    Problem::new(Code::Internal, "The service failed while it handled this request.")
 }

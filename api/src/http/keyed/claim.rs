@@ -1,0 +1,111 @@
+//! The claim of a request, and the hand-over of its lease: from here on the work goes on by itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use backon::{ExponentialBuilder, Retryable};
+use entity::idempotency_key::Record;
+use entity::key_scope::{KeyDigest, Operation};
+use entity::lifecycle::{self, Claimed, Guard, NewKey};
+use entity::store_error::StoreError;
+use jobs::boot_clock::BootInstant;
+use jobs::rules::Purpose;
+use jobs::settle::{Assignment, Outcome};
+use tokio::sync::oneshot;
+
+use super::problems::internal;
+use super::{Keyed, KeyedOperation};
+use crate::http::problem::Problem;
+use crate::service::{Service, storage_problem};
+
+/// What became of a claim.
+#[expect(clippy::large_enum_variant, reason = "moved twice per request: a box would cost more")]
+pub(super) enum Claim {
+    /// The work has begun; here its outcome will be told. With the record for a 202.
+    Begun(Box<Record>, oneshot::Receiver<Outcome>),
+    /// The key is something already.
+    Is(Claimed),
+}
+
+/// Claims, and starts the work in the same task: from the claim on it goes on by itself, whatever becomes of this request.
+pub(super) async fn claim(service: &Arc<Service>, keyed: &Keyed, operation: &impl KeyedOperation) -> Result<Claim, Problem> {
+    let digest = keyed.digest();
+    let look_first = service.completed.contains_key(&digest);
+    let guarded = !matches!(keyed.operation, Operation::Create);
+    let mut known = false;
+    if guarded || (service.is_rate_limited() && !look_first) {
+        let db = service.db.clone();
+        let record = service.storage(async move { lifecycle::find(&db, &digest).await }).await?;
+        known = record.is_some_and(|r| !r.is_expired());
+        if !known && service.is_rate_limited() {
+            service.admit(&keyed.account)?;
+        }
+    }
+    // A key that is known needs no guard: what can change its mind comes after the look-up.
+    let guard = match (guarded, known) {
+        (true, false) => operation.guard().await?,
+        (true, true) => Guard::Known,
+        (false, _) => Guard::None,
+    };
+    let new = keyed.new_key(service.settler.settings().lease, guard)?;
+
+    let abandoned = Arc::new(AtomicBool::new(false));
+    let task = tokio::spawn(claim_and_begin(Arc::clone(service), keyed.clone(), new, look_first || known, Arc::clone(&abandoned)));
+    match tokio::time::timeout(service.storage_timeout, task).await {
+        Ok(Ok(Ok(claim))) => Ok(claim),
+        Ok(Ok(Err(error))) => Err(storage_problem(&error)),
+        Ok(Err(panicked)) => {
+            tracing::error!(%panicked, "a claim panicked");
+            Err(internal())
+        }
+        Err(_elapsed) => {
+            abandoned.store(true, Ordering::SeqCst);
+            Err(storage_problem(&StoreError::timed_out()))
+        }
+    }
+}
+
+async fn claim_and_begin(
+    service: Arc<Service>,
+    keyed: Keyed,
+    new: NewKey,
+    look_first: bool,
+    abandoned: Arc<AtomicBool>,
+) -> Result<Claim, StoreError> {
+    let fingerprint_of = |version| keyed.fingerprint(version);
+    let try_claim = || async {
+        let counted_from = BootInstant::now();
+        lifecycle::claim(&service.db, &new, &fingerprint_of, look_first).await.map(|claimed| (counted_from, claimed))
+    };
+    // The token is the same each time, so a claim whose acknowledgement was lost is found to be ours.
+    let again = ExponentialBuilder::new().with_min_delay(Duration::from_millis(50)).with_max_delay(Duration::from_millis(500));
+    let again = again.without_max_times().with_total_delay(Some(service.storage_timeout));
+    let unanswered = |e: &StoreError| matches!(e, StoreError::Unavailable(_)) && !abandoned.load(Ordering::SeqCst);
+    let (counted_from, claimed) = try_claim.retry(again).when(unanswered).await?;
+    let Claimed::Mine(work) = claimed else { return Ok(Claim::Is(claimed)) };
+    if abandoned.load(Ordering::SeqCst) {
+        // The caller has been told that nothing was sent; so nothing is. The key comes up again as if its worker had never sent.
+        lifecycle::end_lease(&service.db, &work.lease, None).await?;
+        return Ok(Claim::Is(Claimed::Mine(work)));
+    }
+    let record = Box::new(work.record.clone());
+    let told = service.settler.settle(Assignment { work, counted_from }, Purpose::Request);
+    Ok(Claim::Begun(record, announce(service, new.digest, told)))
+}
+
+/// Passes the outcome on, after waking those who wait for it.
+fn announce(service: Arc<Service>, digest: KeyDigest, told: oneshot::Receiver<Outcome>) -> oneshot::Receiver<Outcome> {
+    let (tell, passed_on) = oneshot::channel();
+    tokio::spawn(async move {
+        // A worker that ended without an outcome left the key to its lease.
+        let outcome = told.await.unwrap_or(Outcome::Pending);
+        if let Outcome::Answered(_) = outcome {
+            service.completed.insert(digest, ());
+        }
+        service.waiting.settled(&digest);
+        // The caller may have hung up.
+        let _ = tell.send(outcome);
+    });
+    passed_on
+}
