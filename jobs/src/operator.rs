@@ -99,7 +99,7 @@ pub enum OperatorError {
     #[error("the key is {0}; only outcome_unknown can be released or resolved")]
     NotUnknown(KeyState),
     /// It moved between reading and writing.
-    #[error("the key has moved meanwhile; look at it again")]
+    #[error("the key has moved meanwhile, or the release job is asking just now; look at it again")]
     Moved,
     /// The request of the key cannot be read.
     #[error(transparent)]

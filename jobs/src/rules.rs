@@ -94,6 +94,13 @@ impl Situation {
         self.offer.idempotent || !self.may_still_arrive(bounds)
     }
 
+    /// Whether a send at this moment can make no second booking; asked immediately before it, since the booking system may have forgotten
+    /// our key meanwhile. `absent`: a look-up, or an operator, has said that there is no booking, and was believed.
+    #[must_use]
+    pub fn may_send(&self, absent: bool, bounds: &Bounds) -> bool {
+        self.unknown_send_age_ms.is_none() || self.offer.idempotent || (absent && !self.may_still_arrive(bounds))
+    }
+
     /// The first call of a worker.
     #[must_use]
     pub const fn begin(&self, origin: Origin, purpose: Purpose) -> Step {
@@ -112,7 +119,7 @@ impl Situation {
         }
     }
 
-    /// After "there is no such booking".
+    /// After "there is no such booking". To be asked of the situation in which the look-up began: what it read is as old as that.
     #[must_use]
     pub fn after_not_there(&self, purpose: Purpose, bounds: &Bounds) -> Step {
         if !self.absence_is_believed(bounds) {
@@ -211,6 +218,17 @@ mod tests {
         let forgotten = Situation::new(DEDUP, &BOUNDS, 940, Some(0));
         assert_eq!(forgotten.begin(Origin::TakeOver, JOB), Step::Stop);
         assert_eq!(forgotten.next_look_in_ms(&BOUNDS, 0), None);
+    }
+
+    #[test]
+    fn a_send_is_safe_first_or_recognised_or_after_a_believed_absence() {
+        assert!(seen(NEITHER, None).may_send(false, &BOUNDS));
+        assert!(seen(DEDUP, Some(0)).may_send(false, &BOUNDS));
+        assert!(!seen(LOOKUP, Some(999)).may_send(false, &BOUNDS));
+        assert!(!seen(LOOKUP, Some(69)).may_send(true, &BOUNDS));
+        assert!(seen(LOOKUP, Some(70)).may_send(true, &BOUNDS));
+        // It deduplicated when the look-up was made, and has forgotten our key since.
+        assert!(!Situation::new(BOTH, &BOUNDS, 940, Some(5)).may_send(true, &BOUNDS));
     }
 
     #[test]

@@ -175,6 +175,8 @@ struct Attempt<'a> {
     started: BootInstant,
     /// Begin of this attempt's last send that may have had an effect.
     last_sent: Option<BootInstant>,
+    /// "There is no such booking" was said since the last send, and believed.
+    absent: bool,
     pauses: u32,
 }
 
@@ -191,6 +193,7 @@ impl<'a> Attempt<'a> {
             // Taken after the claim came back: ages are rather too small than too large.
             started: BootInstant::now(),
             last_sent: None,
+            absent: false,
             pauses: 0,
         }
     }
@@ -216,7 +219,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Whether the lease has more left than it takes to get a connection: checked immediately before every send.
-    fn may_send(&self) -> bool {
+    fn has_lease_to_send(&self) -> bool {
         self.clock.left_ms() > millis(self.settler.settings.connect_timeout)
     }
 

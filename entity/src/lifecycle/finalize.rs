@@ -83,7 +83,7 @@ impl Owner<'_> {
         match self {
             Self::Lease(lease) => ("lease_token = $2", lease.token.clone().into()),
             Self::SecondLook(record) => ("attempt = $2", record.attempt.into()),
-            Self::Operator(record, _) => ("attempt = $2 AND state = 'outcome_unknown'", record.attempt.into()),
+            Self::Operator(record, _) => (super::resolve::NOBODY_WORKS_ON_IT, record.attempt.into()),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Resolve: an operator says what nobody else can tell. Acts on `outcome_unknown` only, compared by state and attempt, and leaves an
-//! audit row in the same commit.
+//! Resolve: an operator says what nobody else can tell. Acts on `outcome_unknown` only, compared by state and attempt, not while the
+//! release job is asking, and leaves an audit row in the same commit.
 
 use super::{Effect, Finalized};
 use crate::database::Database;
@@ -7,6 +7,10 @@ use crate::idempotency_key::{Answer, Record};
 use crate::key_state::Event;
 use crate::operator_action::OperatorAction;
 use crate::store_error::StoreError;
+
+/// Attempt and state as the operator saw them, and no worker of the release job on it: it may just be sending.
+pub(super) const NOBODY_WORKS_ON_IT: &str =
+    "attempt = $2 AND state = 'outcome_unknown' AND (lease_until_ms IS NULL OR lease_until_ms <= {now})";
 
 /// "Not booked": the key is released, and that is believed: an earlier send no longer counts. With `second_look_in_ms` the release
 /// becomes final only after a look; without one it is final at once. False where the key has moved meanwhile.
@@ -22,7 +26,7 @@ pub async fn resolve_not_booked(
 ) -> Result<bool, StoreError> {
     let sql = format!(
         "UPDATE idempotency_key SET state = 'released', lease_until_ms = NULL, looks = 0, maybe_sent_until_ms = NULL, \
-         next_look_at_ms = {{now}} + $3, expires_at_ms = {{now}} + $4 WHERE digest = $1 AND attempt = $2 AND state = 'outcome_unknown' \
+         next_look_at_ms = {{now}} + $3, expires_at_ms = {{now}} + $4 WHERE digest = $1 AND {NOBODY_WORKS_ON_IT} \
          AND {}",
         Event::Release.guard()
     );

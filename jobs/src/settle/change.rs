@@ -30,7 +30,7 @@ impl Attempt<'_> {
             },
         };
         loop {
-            if !self.may_send() {
+            if !self.has_lease_to_send() {
                 return self.cannot_tell().await;
             }
             match self.round(details.as_ref()).await {

@@ -21,14 +21,21 @@ impl Attempt<'_> {
         let mut step = self.situation().begin(self.origin, self.purpose);
         loop {
             step = match step {
-                Step::LookUp => match self.call_look_up().await {
-                    Looked::Found(booking) => return self.booked(details, booking).await,
-                    Looked::NotThere => self.situation().after_not_there(self.purpose, self.bounds()),
-                    Looked::Unknown(why) => {
-                        self.log_unknown("look up", why);
-                        self.again().await
+                Step::LookUp => {
+                    // What is read there is as old as the begin of the look-up: a send may have arrived since.
+                    let began = self.situation();
+                    match self.call_look_up().await {
+                        Looked::Found(booking) => return self.booked(details, booking).await,
+                        Looked::NotThere => {
+                            self.absent = began.absence_is_believed(self.bounds());
+                            began.after_not_there(self.purpose, self.bounds())
+                        }
+                        Looked::Unknown(why) => {
+                            self.log_unknown("look up", why);
+                            self.again().await
+                        }
                     }
-                },
+                }
                 Step::Send => match self.send(&details).await {
                     Ok(outcome) => return outcome,
                     Err(next) => next,
@@ -41,11 +48,12 @@ impl Attempt<'_> {
 
     /// One send; the outcome, or what to do next.
     async fn send(&mut self, details: &Details) -> Result<Outcome, Step> {
-        if !self.may_send() {
-            return Err(Step::Stop);
-        }
         let began = BootInstant::now();
         let before = self.situation();
+        if !self.has_lease_to_send() || !before.may_send(self.absent, self.bounds()) {
+            return Err(Step::Stop);
+        }
+        self.absent = false;
         match self.call_book(details).await {
             Sent::Done(Some(booking)) => Ok(self.booked(details.clone(), booking).await),
             Sent::Refused { status } if before.refusal_is_believed(self.bounds()) => {
