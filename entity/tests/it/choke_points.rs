@@ -14,7 +14,7 @@ fn statements_are_sent_by_one_file_and_calls_by_another() {
         (
             &["entity", "jobs", "api"][..],
             "entity/src/database.rs",
-            &["_raw(", "execute_unprepared", "begin_with", ".commit()", "sqlx::"][..],
+            &["one_raw(", "all_raw(", "execute_raw(", "execute_unprepared", "begin_with", ".commit()", "sqlx::"][..],
         ),
         (&["entity", "jobs", "api"][..], "jobs/src/booking/http.rs", &["reqwest::Client", ".send().await"][..]),
     ] {
