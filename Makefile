@@ -8,10 +8,10 @@ export RUST_TEST_THREADS ?= 6
 
 CARGO_DENY_VERSION := 0.20.2
 
-.PHONY: help build test lint openapi bench deny-installed
+.PHONY: help build test test-contract lint lint-openapi openapi bench deny-installed
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
 build: ## build every binary
 	cargo build --workspace
@@ -19,10 +19,16 @@ build: ## build every binary
 test: build ## run all tests, on SQLite and on PostgreSQL (a private server is started; installed first where there is none)
 	.ci/with-postgres cargo test --workspace
 
+test-contract: ## run schemathesis against the server, on SQLite and on PostgreSQL (SECONDS_EACH=600 for longer)
+	.ci/contract
+
 lint: deny-installed ## check formatting, lints, licences and sources
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo deny check bans licenses sources
+
+lint-openapi: ## check openapi.yaml with a validator and a linter (needs Python and Node.js)
+	.ci/lint-openapi
 
 openapi: ## regenerate openapi.yaml from the code
 	cargo run -q -p api -- openapi > openapi.yaml.new

@@ -94,11 +94,18 @@ impl Situation {
         self.offer.idempotent || !self.may_still_arrive(bounds)
     }
 
-    /// Whether a send at this moment can make no second booking; asked immediately before it, since the booking system may have forgotten
-    /// our key meanwhile. `absent`: a look-up, or an operator, has said that there is no booking, and was believed.
+    /// Whether "there is no such booking" holds for good: no earlier send can arrive any more. (Where the booking system deduplicates,
+    /// absence is believed sooner, but only as long as it deduplicates.)
     #[must_use]
-    pub fn may_send(&self, absent: bool, bounds: &Bounds) -> bool {
-        self.unknown_send_age_ms.is_none() || self.offer.idempotent || (absent && !self.may_still_arrive(bounds))
+    pub fn absence_is_certain(&self, bounds: &Bounds) -> bool {
+        !self.may_still_arrive(bounds)
+    }
+
+    /// Whether a send at this moment can make no second booking; asked immediately before it, since the booking system may have forgotten
+    /// our key meanwhile. `absent`: a look-up since the last send has said so, and it was certain.
+    #[must_use]
+    pub const fn may_send(&self, absent: bool) -> bool {
+        self.unknown_send_age_ms.is_none() || self.offer.idempotent || absent
     }
 
     /// The first call of a worker.
@@ -222,13 +229,14 @@ mod tests {
 
     #[test]
     fn a_send_is_safe_first_or_recognised_or_after_a_believed_absence() {
-        assert!(seen(NEITHER, None).may_send(false, &BOUNDS));
-        assert!(seen(DEDUP, Some(0)).may_send(false, &BOUNDS));
-        assert!(!seen(LOOKUP, Some(999)).may_send(false, &BOUNDS));
-        assert!(!seen(LOOKUP, Some(69)).may_send(true, &BOUNDS));
-        assert!(seen(LOOKUP, Some(70)).may_send(true, &BOUNDS));
-        // It deduplicated when the look-up was made, and has forgotten our key since.
-        assert!(!Situation::new(BOTH, &BOUNDS, 940, Some(5)).may_send(true, &BOUNDS));
+        assert!(seen(NEITHER, None).may_send(false));
+        assert!(seen(DEDUP, Some(0)).may_send(false));
+        assert!(!seen(LOOKUP, Some(999)).may_send(false));
+        assert!(!seen(LOOKUP, Some(69)).absence_is_certain(&BOUNDS) && seen(LOOKUP, Some(70)).absence_is_certain(&BOUNDS));
+        assert!(seen(LOOKUP, Some(70)).may_send(true));
+        // It deduplicated when the look-up was made, which was believed then, and has forgotten our key since.
+        assert!(seen(BOTH, Some(5)).absence_is_believed(&BOUNDS) && !seen(BOTH, Some(5)).absence_is_certain(&BOUNDS));
+        assert!(!Situation::new(BOTH, &BOUNDS, 940, Some(5)).may_send(false));
     }
 
     #[test]

@@ -175,7 +175,7 @@ struct Attempt<'a> {
     started: BootInstant,
     /// Begin of this attempt's last send that may have had an effect.
     last_sent: Option<BootInstant>,
-    /// "There is no such booking" was said since the last send, and believed.
+    /// "There is no such booking" was said since the last send, and is certain.
     absent: bool,
     pauses: u32,
 }

@@ -1,6 +1,7 @@
 //! What to measure, and for how long.
 
-const USAGE: &str = "usage: cargo bench -p api --bench requests -- [--seconds N] [--connections N,N,...] [--database sqlite|postgres|both]";
+const USAGE: &str = "usage: cargo bench -p api --bench requests -- \
+     [--seconds N] [--connections N,N,...] [--database sqlite|postgres|both] [--set NAME=VALUE]...";
 
 pub struct Arguments {
     /// Of one cell.
@@ -8,11 +9,13 @@ pub struct Arguments {
     pub connections: Vec<usize>,
     pub sqlite: bool,
     pub postgres: bool,
+    /// Settings of the server that are not to have their default.
+    pub settings: Vec<(String, String)>,
 }
 
 impl Arguments {
     pub fn parse() -> Self {
-        let mut arguments = Self { seconds: 3, connections: vec![1, 16, 64], sqlite: true, postgres: true };
+        let mut arguments = Self { seconds: 3, connections: vec![1, 16, 64], sqlite: true, postgres: true, settings: Vec::new() };
         // Cargo itself adds --bench.
         let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
         while let Some(name) = words.next() {
@@ -23,6 +26,10 @@ impl Arguments {
                 "--database" => {
                     assert!(["sqlite", "postgres", "both"].contains(&value.as_str()), "{USAGE}");
                     (arguments.sqlite, arguments.postgres) = (value != "postgres", value != "sqlite");
+                }
+                "--set" => {
+                    let (name, value) = value.split_once('=').expect(USAGE);
+                    arguments.settings.push((name.to_owned(), value.to_owned()));
                 }
                 _ => panic!("{USAGE}"),
             }

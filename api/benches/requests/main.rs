@@ -48,6 +48,9 @@ async fn run(arguments: &Arguments) {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     println!("{} s a cell, {cores} processors shared by load, server, database and booking system", arguments.seconds);
     let postgres = if arguments.postgres { Postgres::create().await } else { None };
+    for (name, value) in &arguments.settings {
+        println!("{name}={value}");
+    }
     let baseline = match &postgres {
         Some(postgres) => {
             println!("PostgreSQL: {}", postgres.describe().await);
@@ -72,7 +75,7 @@ async fn run(arguments: &Arguments) {
 
 /// All cells of one database. The cell of `pgbench` follows ours at once, so that both meet the same machine.
 async fn measure(arguments: &Arguments, database: &str, url: &str, booking_url: &str, baseline: Option<&Pgbench>) {
-    let server = Server::start(url, booking_url).await;
+    let server = Server::start(url, booking_url, &arguments.settings).await;
     let load = Load::new(server.port);
     for kind in [Kind::Fresh, Kind::Replay] {
         for &connections in &arguments.connections {

@@ -1,4 +1,4 @@
-//! The real `api`, with its default settings.
+//! The real `api`, with its default settings unless others are asked for.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -14,13 +14,14 @@ pub struct Server {
 
 impl Server {
     /// Starts it on a free port and waits until it serves.
-    pub async fn start(database_url: &str, booking_url: &str) -> Self {
+    pub async fn start(database_url: &str, booking_url: &str, settings: &[(String, String)]) -> Self {
         let folder = TempDir::with_prefix("reservation-bench-").expect("a folder");
         // The log costs what it costs in production, but goes nowhere it could fill up.
         let mut child = Command::new(env!("CARGO_BIN_EXE_api"))
             .current_dir(folder.path())
             .env_clear()
             .envs([("DATABASE_URL", database_url), ("BOOKING_URL", booking_url), ("LISTEN", "127.0.0.1:0")])
+            .envs(settings.iter().cloned())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

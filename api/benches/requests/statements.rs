@@ -33,7 +33,7 @@ pub async fn capture(postgres: &Postgres, booking_url: &str) -> Statements {
             tokio::spawn(carry(client, server, Arc::clone(&noted)));
         }
     });
-    let server = Server::start(&postgres.url_through(port), booking_url).await;
+    let server = Server::start(&postgres.url_through(port), booking_url, &[]).await;
     let mut connection = Connection::open(server.port).await;
     let first = connection.request("captured").await;
     connection.request("captured").await;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use poem::endpoint::make_sync;
+use poem::error::MethodNotAllowedError;
 use poem::http::{Method, StatusCode, header};
 use poem::web::Query;
 use poem::{Endpoint, EndpointExt, Request, Response, Route, get, handler};
@@ -13,6 +14,7 @@ use super::docs;
 use super::document;
 use super::guard::{Cors, HostGuard, SecurityHeaders};
 use super::health::{self, Stopping};
+use super::in_flight::InFlight;
 use super::language::Language;
 use super::payload::BodyLimits;
 use super::problem::{Code, Problem};
@@ -35,11 +37,28 @@ pub struct AppSettings {
     pub stopping: CancellationToken,
 }
 
+/// Operations under way at once; with the largest body of the default each, half a gigabyte.
+const MAX_IN_FLIGHT: usize = 8192;
+
 /// Paths that are not operations of the document.
-const PAGES: [&str; 8] = ["/", "/docs", "/openapi.yaml", "/openapi.json", "/problems/{code}", "/health/live", "/health/ready", "/metrics"];
+const PAGES: [&str; 11] = [
+    "/",
+    "/docs",
+    "/docs/",
+    "/docs/swagger-ui.css",
+    "/docs/swagger-ui-bundle.js",
+    "/openapi.yaml",
+    "/openapi.json",
+    "/problems/{code}",
+    "/health/live",
+    "/health/ready",
+    "/metrics",
+];
 
 /// The whole service as one endpoint.
 pub fn app(service: Arc<Service>, settings: AppSettings) -> impl Endpoint<Output = Response> + 'static {
+    // Under a public base the address is whole: `./docs` would leave a sub-path that was asked for without its last slash.
+    let docs = if settings.public_base.is_empty() { "./docs".to_owned() } else { format!("{}/docs", settings.public_base) };
     let routes = Route::new()
         .nest("/docs", docs::endpoint())
         .at("/openapi.yaml", get(document_endpoint("application/yaml", document::yaml())))
@@ -49,7 +68,12 @@ pub fn app(service: Arc<Service>, settings: AppSettings) -> impl Endpoint<Output
         .at("/health/ready", get(health::ready))
         .at("/metrics", get(health::metrics))
         // The operations are nested at the root and would take it for themselves.
-        .nest_no_strip("/", document::service().around(root_to_docs));
+        .nest_no_strip(
+            "/",
+            document::service()
+                .with(InFlight(MAX_IN_FLIGHT))
+                .around(move |operations, request| root_to_docs(operations, request, docs.clone())),
+        );
     let sub_path = settings.public_base.split_once("://").and_then(|(_, rest)| rest.find('/').map(|at| rest[at..].to_owned()));
     let inner = routes.data(Arc::clone(&service)).data(settings.body).data(Stopping(settings.stopping)).with_if(settings.open, HostGuard);
     Root { inner, service, paths: known_paths(), public_base: settings.public_base, sub_path: sub_path.unwrap_or_default() }
@@ -66,12 +90,13 @@ fn known_paths() -> Vec<KnownPath> {
     operations.chain(PAGES.iter().map(|page| KnownPath::new(page, ["GET"]))).collect()
 }
 
-/// `GET /` leads to the docs; relative, so that it holds under any sub-path.
-async fn root_to_docs<E: Endpoint<Output = Response>>(operations: E, request: Request) -> poem::Result<Response> {
-    if request.uri().path() == "/" && matches!(*request.method(), Method::GET | Method::HEAD) {
-        return Ok(Response::builder().status(StatusCode::FOUND).header(header::LOCATION, "./docs").finish());
+/// `GET /` leads to the docs.
+async fn root_to_docs<E: Endpoint<Output = Response>>(operations: E, request: Request, docs: String) -> poem::Result<Response> {
+    match (request.uri().path(), request.method()) {
+        ("/", &Method::GET | &Method::HEAD) => Ok(Response::builder().status(StatusCode::FOUND).header(header::LOCATION, docs).finish()),
+        ("/", _) => Err(MethodNotAllowedError.into()),
+        _ => operations.call(request).await,
     }
-    operations.call(request).await
 }
 
 fn document_endpoint(content_type: &'static str, text: String) -> impl Endpoint<Output = Response> {

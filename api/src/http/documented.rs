@@ -17,6 +17,9 @@ pub trait Answers: Send + Sync + 'static {
     /// Statuses of success, whether each has the body, and the headers it carries.
     const SUCCESSES: &'static [(u16, &'static str, bool, &'static [Header])];
 
+    /// Whether `Prefer` means something here.
+    const TAKES_PREFER: bool = false;
+
     /// Statuses of problems with their codes.
     const PROBLEMS: &'static [(u16, &'static str)];
 }
@@ -36,13 +39,17 @@ pub enum Header {
     PreferenceApplied,
     /// The page that explains a problem.
     Link,
+    /// How to authenticate.
+    WwwAuthenticate,
 }
 
 impl Header {
     fn meta(self) -> MetaHeader {
         let (name, kind, description) = match self {
             Self::Location => ("Location", "string", "Address of the reservation."),
-            Self::ETag => ("ETag", "string", "Strong entity tag of the reservation, for If-Match and If-None-Match."),
+            Self::ETag => {
+                ("ETag", "string", "Strong entity tag of what is shown, for If-None-Match; that of a reservation also for If-Match.")
+            }
             Self::IdempotentReplayed => (
                 "Idempotent-Replayed",
                 "string",
@@ -51,6 +58,7 @@ impl Header {
             Self::RetryAfter => ("Retry-After", "integer", "Seconds after which to send the same request again."),
             Self::PreferenceApplied => ("Preference-Applied", "string", "`wait=N` or `respond-async`, where it was applied (RFC 7240)."),
             Self::Link => ("Link", "string", "`<.../problems/{code}>; rel=\"describedby\"`: a page that explains the problem."),
+            Self::WwwAuthenticate => ("WWW-Authenticate", "string", "`Bearer`."),
         };
         MetaHeader {
             name: name.to_owned(),
@@ -124,8 +132,14 @@ impl<A: Answers> ApiResponse for Refused<A> {
             if matches!(status, 408 | 409 | 429 | 500 | 502 | 503) {
                 headers.push(Header::RetryAfter.meta());
             }
+            if *status == 401 {
+                headers.push(Header::WwwAuthenticate.meta());
+            }
             if *status == 422 {
                 headers.push(Header::IdempotentReplayed.meta());
+            }
+            if A::TAKES_PREFER && matches!(status, 409 | 422) {
+                headers.push(Header::PreferenceApplied.meta());
             }
             MetaResponse {
                 description: codes,

@@ -150,10 +150,11 @@ impl<E: Endpoint> Endpoint for WithCors<E> {
         }
         let allowed = allowed_origin(&self.origins, request.headers());
         let preflight = request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-        let mut response = match (&allowed, preflight) {
-            (Some(_), true) => StatusCode::NO_CONTENT.into_response(),
-            (Some(_), false) | (None, _) => self.inner.get_response(request).await,
-        };
+        let mut response = self.inner.get_response(request).await;
+        // Also where the path or the method is unknown: the page shall read the problem. Not where the name is refused.
+        if allowed.is_some() && preflight && response.status() != StatusCode::FORBIDDEN {
+            response = StatusCode::NO_CONTENT.into_response();
+        }
         let headers = response.headers_mut();
         // Also on answers without CORS headers: a cache must not give them to an origin that would get some.
         headers.append(header::VARY, ORIGIN);

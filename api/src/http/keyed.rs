@@ -25,7 +25,7 @@ use crate::fingerprint;
 use crate::service::Service;
 use claim::{Claim, claim};
 use patience::Patience;
-use problems::{freed, internal, key_in_progress, key_reused, outcome_pending, outcome_unknown};
+use problems::{freed, internal, key_in_progress, key_reused, outcome_pending, outcome_unknown, refused};
 pub(super) use problems::{outcome_pending_soon, reservation_busy};
 
 /// How often a reservation may move between its guard and the claim before the caller is told that it is busy.
@@ -168,7 +168,9 @@ async fn first_answer(
         Err(_elapsed) => return Err(outcome_pending(record)),
     };
     match outcome {
-        Outcome::Answered(answer) | Outcome::Refused(answer) => Ok(Outgoing::plain(answer)),
+        Outcome::Answered(answer) => Ok(Outgoing::plain(answer)),
+        // Not stored: told like every problem, in the caller's language.
+        Outcome::Refused(_) => Err(refused(service, record)),
         Outcome::Freed(nothing) => Err(freed(nothing)),
         Outcome::Pending | Outcome::Released => Err(outcome_pending(record)),
         // Somebody else has the key: what its record says is the answer.

@@ -45,7 +45,8 @@ impl Answers for GetKey {
 impl Answers for GetPolicy {
     type Body = IdempotencyPolicyBody;
     const SUCCESSES: &'static [(u16, &'static str, bool, &'static [Header])] = &[(200, "The policy.", true, &[])];
-    const PROBLEMS: &'static [(u16, &'static str)] = &[(400, "`request-invalid`"), (403, "`forbidden`"), (500, "`internal`")];
+    const PROBLEMS: &'static [(u16, &'static str)] =
+        &[(400, "`request-invalid`"), (403, "`forbidden`"), (429, "`too-many-requests`"), (500, "`internal`")];
 }
 
 #[OpenApi(tag = "Tag::Idempotency")]
@@ -61,12 +62,15 @@ impl KeysApi {
         /// The key, decoded and without quotes.
         key: Path<String>,
         /// What the key is for; `createReservation` if absent.
+        #[oai(name = "operation")]
         _operation: QueryParameter<OperationBody>,
     ) -> documented::Result<GetKey> {
         get(request, &caller, &key.0).await.map(documented::Success::new).map_err(Into::into)
     }
 
     /// Read how this server treats keys
+    ///
+    /// Which keys it takes, what they are valid for, how long answers are kept, and how two requests are compared. Needs no token.
     #[oai(path = "/idempotency-policy", method = "get", operation_id = "getIdempotencyPolicy")]
     async fn policy(&self, request: &Request) -> documented::Result<GetPolicy> {
         policy(request).map(documented::Success::new).map_err(Into::into)

@@ -174,7 +174,8 @@ impl Problem {
             // The contract promises a list; a caller who reads it must never find none.
             members.insert("errors".to_owned(), json!([{"pointer": "", "detail": self.0.detail}]));
         }
-        if !self.0.mismatch.is_empty() {
+        // Empty where the body is the same and the path is not.
+        if self.0.code == Code::KeyReused {
             members.insert("mismatch".to_owned(), json!(self.0.mismatch));
         }
         Value::Object(members)

@@ -58,6 +58,7 @@ const ACCEPTED: &[Header] = &[Header::Location, Header::ETag, Header::Preference
 
 impl Answers for Create {
     type Body = ReservationBody;
+    const TAKES_PREFER: bool = true;
     const SUCCESSES: &'static [(u16, &'static str, bool, &'static [Header])] = &[
         (
             201,
@@ -85,6 +86,7 @@ impl Answers for Create {
 
 impl Answers for ChangeIt {
     type Body = ReservationBody;
+    const TAKES_PREFER: bool = true;
     const SUCCESSES: &'static [(u16, &'static str, bool, &'static [Header])] = &[
         (200, "Changed. A retry gets the same bytes, marked `Idempotent-Replayed: true`.", true, KEYED),
         (202, "Still being worked on: the reservation as it stands, where `Prefer` asked for it.", true, ACCEPTED),
@@ -138,8 +140,10 @@ impl Answers for Get {
 
 impl Answers for List {
     type Body = ReservationListBody;
-    const SUCCESSES: &'static [(u16, &'static str, bool, &'static [Header])] =
-        &[(200, "One page of reservations, newest first.", true, &[])];
+    const SUCCESSES: &'static [(u16, &'static str, bool, &'static [Header])] = &[
+        (200, "One page of reservations, newest first.", true, &[Header::ETag]),
+        (304, "It is still what `If-None-Match` names.", false, &[Header::ETag]),
+    ];
     const PROBLEMS: &'static [(u16, &'static str)] = READ_PROBLEMS;
 }
 
@@ -149,6 +153,7 @@ pub const READ_PROBLEMS: &[(u16, &str)] = &[
     (401, "`unauthenticated`"),
     (403, "`forbidden`"),
     (404, "`not-found`"),
+    (429, "`too-many-requests`"),
     (500, "`internal`"),
     (503, "`storage-unavailable`"),
 ];
@@ -240,11 +245,17 @@ impl ReservationsApi {
         request: &Request,
         caller: Caller,
         /// Only those of this status.
+        #[oai(name = "status")]
         _status: QueryParameter<StatusFilter>,
         /// At most so many, 1 to 100; 20 if absent.
+        #[oai(name = "limit")]
         _limit: QueryParameter<i32>,
         /// `next_cursor` of the page before.
+        #[oai(name = "cursor")]
         _cursor: QueryParameter<String>,
+        /// Entity tags of pages that the caller has: 304 if one still holds.
+        #[oai(name = "If-None-Match")]
+        _if_none_match: HeaderParameter,
     ) -> documented::Result<List> {
         read::list(request, &caller).await.map(documented::Success::new).map_err(Into::into)
     }

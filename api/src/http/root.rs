@@ -9,6 +9,7 @@ use poem::http::{HeaderValue, Method, StatusCode, header};
 use poem::{Endpoint, IntoResponse, Request, Response, Result};
 
 use super::language::Language;
+use super::leftover::Leftover;
 use super::problem::{Code, Problem, from_poem_error};
 use super::stored::IDEMPOTENT_REPLAYED;
 use crate::service::Service;
@@ -43,6 +44,7 @@ impl<E: Endpoint> Endpoint for Root<E> {
         self.strip_sub_path(&mut request);
         let language = Language::of(request.headers());
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let leftover = Leftover::of(&mut request);
         let response = match AssertUnwindSafe(self.inner.call(request)).catch_unwind().await {
             Ok(Ok(response)) => response.into_response(),
             Ok(Err(error)) if error.is_from_response() => error.into_response(),
@@ -53,6 +55,9 @@ impl<E: Endpoint> Endpoint for Root<E> {
                 problem.to_response(language, &self.public_base)
             }
         };
+        if let Some(leftover) = leftover {
+            leftover.discard();
+        }
         let replayed = response.headers().contains_key(IDEMPOTENT_REPLAYED);
         self.service.metrics.answered(known_method(&method), response.status().as_u16(), replayed);
         Ok(response)

@@ -4,6 +4,8 @@ use super::support::prelude::*;
 
 tests!(both [
     a_change_is_made_once_under_its_key_and_its_version,
+    if_match_is_compared_strongly_and_only_for_a_new_key,
+    a_refusal_names_its_reservation_in_the_language_of_the_caller,
     null_clears_a_member_and_absence_leaves_it,
     of_two_changes_at_once_one_wins,
     a_cancellation_is_the_same_however_often_it_is_sent,
@@ -42,6 +44,50 @@ async fn a_change_is_made_once_under_its_key_and_its_version(case: &Case) {
     let key_there = sent[0].head.header("idempotency-key").expect("the change has a key of its own there");
     assert!(!key_there.contains(&id), "the change went out under the booking's key");
     assert_eq!((&sent[0].body["quantity"], &sent[0].body["note"]), (&json!(3), &json!("window")), "not the whole new values");
+}
+
+async fn if_match_is_compared_strongly_and_only_for_a_new_key(case: &Case) {
+    let (upstream, service) = case.started().await;
+    let first = reserved(case, &service).await;
+    let (id, mut etag) = (first.id(), first.etag());
+    let change = |quantity: i32, if_match: &str| service.patch(&id, &case.key(), if_match, &json!({"quantity": quantity}));
+    change(2, &format!("W/{etag}")).await.expect_problem(412, "version-stale");
+    change(2, "\"other\"").await.expect_problem(412, "version-stale");
+    for malformed in ["", etag.trim_matches('"'), "\"open", "*, \"a\"", "\"a\" \"b\""] {
+        change(2, malformed).await.expect_problem(400, "request-invalid");
+    }
+    assert!(upstream.requests("PATCH").is_empty());
+    for (quantity, form) in [(3, "{}"), (4, "\"other\" ,, {}"), (5, "W/\"other\", {}"), (6, "*")] {
+        let done = change(quantity, &form.replace("{}", &etag)).await;
+        assert_eq!((done.status, &done.json()["quantity"]), (200, &json!(quantity)), "{form}: {done:?}");
+        etag = done.etag();
+    }
+    // A replay is refused by none of it.
+    let (key, body) = (case.key(), json!({"quantity": 7}));
+    let done = service.patch(&id, &key, &etag, &body).await;
+    for if_match in [etag.as_str(), "\"other\"", "malformed"] {
+        service.patch(&id, &key, if_match, &body).await.expect_replay_of(&done);
+    }
+    service.request("PATCH", &format!("/reservations/{id}")).key(&key).json(&body).await.expect_replay_of(&done);
+}
+
+async fn a_refusal_names_its_reservation_in_the_language_of_the_caller(case: &Case) {
+    let (upstream, service) = case.started().await;
+    let first = reserved(case, &service).await;
+    let id = first.id();
+    let expect = |reply: &Reply| {
+        reply.expect_problem(422, "booking-rejected");
+        let problem = reply.json();
+        assert!(problem["instance"].as_str().is_some_and(|i| i.ends_with(&format!("/reservations/{id}"))), "{problem}");
+        assert!(!problem["title"].as_str().unwrap().is_ascii(), "{problem}");
+    };
+    upstream.on_change([vec![Status(409)], vec![Answer]]);
+    expect(&service.delete(&id).header("Accept-Language", "ja").await);
+    service.delete(&id).await.expect_no_content();
+    let key = case.key();
+    for _ in 0..2 {
+        expect(&service.patch(&id, &key, "*", &json!({"quantity": 2})).header("Accept-Language", "ja").await);
+    }
 }
 
 /// B13

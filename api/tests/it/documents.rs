@@ -1,5 +1,6 @@
 //! What the service says about itself: the OpenAPI document, the page, health, metrics, and to browsers of other origins.
 
+use super::support::document::fault;
 use super::support::prelude::*;
 
 tests!(both [health_and_metrics_tell_how_it_is] sqlite [
@@ -8,6 +9,9 @@ tests!(both [health_and_metrics_tell_how_it_is] sqlite [
     the_page_loads_nothing_from_elsewhere,
     browsers_of_named_origins_may_call,
     a_public_address_is_what_answers_name,
+    a_sub_path_may_be_stripped_by_the_proxy_or_not,
+    a_preflight_passes_the_name_check_like_everything,
+    the_examples_are_real_answers,
 ]);
 
 async fn the_document_is_the_same_everywhere(case: &Case) {
@@ -133,4 +137,87 @@ async fn a_public_address_is_what_answers_name(case: &Case) {
     // The page of the document sends its calls to the same place, be it by name or relative to where it was loaded from.
     let server = service.get("/openapi.json").await.json()["servers"][0]["url"].as_str().unwrap_or_default().to_owned();
     assert!(server.contains("/booking") || (!server.starts_with('/') && !server.contains("://") && !server.is_empty()), "{server}");
+}
+
+/// B59
+async fn a_sub_path_may_be_stripped_by_the_proxy_or_not(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("PUBLIC_URL", "https://shop.example/booking/").start().await;
+    let (key, body) = (case.key(), case.body());
+    let first = service.request("POST", "/booking/reservations").key(&key).json(&body).await;
+    first.expect_created();
+    service.post(&key, &body).await.expect_replay_of(&first);
+    assert_eq!(first.header("location"), Some(format!("https://shop.example/booking/reservations/{}", first.id()).as_str()));
+    for target in ["/docs", "/docs/", "/docs/swagger-ui.css", "/openapi.json", "/health/ready", "/problems/key-reused"] {
+        let (stripped, whole) = (service.get(target).await, service.get(&format!("/booking{target}")).await);
+        assert_eq!((whole.status, whole.body().len()), (200, stripped.body().len()), "{target}");
+    }
+    for target in ["/", "/booking", "/booking/"] {
+        let root = service.get(target).await;
+        assert_eq!((root.status, root.header("location")), (302, Some("https://shop.example/booking/docs")), "{target}");
+    }
+    service.get("/bookingreservations").await.expect_problem(404, "not-found");
+    service.get("/booking/booking/reservations").await.expect_problem(404, "not-found");
+    let listed = service.get("/booking/reservations?limit=1").await;
+    assert_eq!(listed.json()["items"][0]["id"], first.id().as_str());
+}
+
+async fn a_preflight_passes_the_name_check_like_everything(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("CORS_ORIGINS", "https://shop.example").start().await;
+    let preflight = |host: &str| {
+        let request = service.request("OPTIONS", "/reservations").header("Origin", "https://shop.example").header("Host", host);
+        request.header("Access-Control-Request-Method", "POST").unwatched()
+    };
+    assert_eq!(preflight("localhost").await.status, 204);
+    preflight("rebound.example").await.expect_problem(403, "forbidden");
+}
+
+/// B61: the examples were recorded; what can be asked for again without waiting still answers the same.
+async fn the_examples_are_real_answers(case: &Case) {
+    let (_upstream, service) = case.started().await;
+    let document = service.get("/openapi.json").await.json();
+    let mut unproved = 0;
+    for operations in document["paths"].as_object().unwrap().values() {
+        for answer in operations.as_object().unwrap().values().flat_map(|operation| operation["responses"].as_object().unwrap().values()) {
+            for content in answer["content"].as_object().into_iter().flat_map(|content| content.values()) {
+                for (name, _) in content["examples"].as_object().unwrap_or_else(|| panic!("no example: {answer}")) {
+                    let example = &document["components"]["examples"][name]["value"];
+                    assert_eq!(fault(&document, &content["schema"], example, ""), None, "{name}");
+                    unproved += 1;
+                }
+            }
+        }
+    }
+    assert!(unproved > 50);
+    let body = json!({
+        "item_code": "ROOM-101", "quantity": 1, "reserved_by": "Hanako Yamada", "note": "by the window",
+        "starts_at": "2030-01-02T10:00:00+09:00", "ends_at": "2030-01-02T11:00:00+09:00",
+    });
+    let first = service.post("a", &body).await;
+    let reservation = format!("/reservations/{}", first.id());
+    let post = || service.request("POST", "/reservations");
+    let patch = || service.request("PATCH", &reservation).key("b").json(&json!({"quantity": 2}));
+    for (name, reply) in [
+        ("createReservation-201", first.clone()),
+        ("getReservation-200", service.get(&reservation).await),
+        ("key-missing", post().json(&body).await),
+        ("key-malformed", post().raw_key("\"no closing quote").json(&body).await),
+        ("request-invalid", post().key("c").body(r#"{"item_code":"ROOM-101","quantity":1.0}"#).await),
+        ("key-reused", service.post("a", &changed(&body, json!({"quantity": 2}))).await),
+        ("forbidden", service.get("/reservations").header("Host", "example.com").await),
+        ("not-found", service.get("/reservations/nothing-here").await),
+        ("if-match-missing", patch().await),
+        ("version-stale", patch().header("If-Match", "\"an-old-one\"").await),
+        ("media-type-unsupported", post().key("c").header("Content-Type", "text/plain").bytes("{}").await),
+        ("body-too-large", post().key("c").body("x".repeat(70_000)).await),
+    ] {
+        let mut pair = [reply.json(), document["components"]["examples"][name]["value"].clone()];
+        for (member, value) in pair.iter_mut().flat_map(|answer| answer.as_object_mut().unwrap()) {
+            if ["id", "booking_id", "created_at", "updated_at"].contains(&member.as_str()) {
+                *value = json!("another each time");
+            }
+        }
+        assert_eq!(pair[0], pair[1], "{name}: record examples.json anew");
+    }
 }

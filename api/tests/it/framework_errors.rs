@@ -4,7 +4,8 @@ use super::support::ledger::problem_fault;
 use super::support::prelude::*;
 use super::support::wire::{Unframed, Wire};
 
-tests!(both [every_error_is_a_problem_document] sqlite [
+tests!(both [every_error_is_a_problem_document, who_is_refused_while_still_sending_reads_why] sqlite [
+    a_wrong_method_is_told_the_right_ones,
     titles_follow_the_language_of_the_caller,
     a_body_that_is_too_large_or_too_slow_is_refused,
     what_is_no_http_ends_the_connection,
@@ -48,6 +49,65 @@ async fn every_error_is_a_problem_document(case: &Case) {
         .bytes(&good)
         .await;
     utf8.expect_created();
+}
+
+/// B53
+async fn a_wrong_method_is_told_the_right_ones(case: &Case) {
+    let (_upstream, service) = case.started().await;
+    let id = format!("/reservations/{}", uuid::Uuid::now_v7());
+    for (target, allow) in [
+        ("/reservations", "GET, HEAD, OPTIONS, POST"),
+        (id.as_str(), "DELETE, GET, HEAD, OPTIONS, PATCH"),
+        ("/idempotency-keys/a", "GET, HEAD, OPTIONS"),
+        ("/idempotency-policy", "GET, HEAD, OPTIONS"),
+        ("/", "GET, HEAD, OPTIONS"),
+        ("/docs", "GET, HEAD, OPTIONS"),
+        ("/docs/", "GET, HEAD, OPTIONS"),
+        ("/docs/swagger-ui.css", "GET, HEAD, OPTIONS"),
+        ("/docs/swagger-ui-bundle.js", "GET, HEAD, OPTIONS"),
+        ("/openapi.yaml", "GET, HEAD, OPTIONS"),
+        ("/openapi.json", "GET, HEAD, OPTIONS"),
+        ("/problems/key-reused", "GET, HEAD, OPTIONS"),
+        ("/health/live", "GET, HEAD, OPTIONS"),
+        ("/health/ready", "GET, HEAD, OPTIONS"),
+        ("/metrics", "GET, HEAD, OPTIONS"),
+    ] {
+        for method in ["PUT", "TRACE", "QUERY"] {
+            let reply = service.request(method, target).await;
+            reply.expect_problem(405, "method-not-allowed");
+            assert_eq!(reply.header("allow"), Some(allow), "{method} {target}");
+        }
+        let options = service.request("OPTIONS", target).unwatched().await;
+        assert_eq!((options.status, options.header("allow")), (204, Some(allow)), "{target}");
+        let (head, get) = (service.request("HEAD", target).unwatched().await, service.get(target).await);
+        assert_eq!((head.status, head.header("content-type")), (get.status, get.header("content-type")), "{target}");
+    }
+    for method in ["HEAD", "OPTIONS"] {
+        let nowhere = service.request(method, "/nowhere").unwatched().await;
+        assert_eq!((nowhere.status, nowhere.header("content-type")), (404, Some("application/problem+json")), "{method}");
+    }
+}
+
+/// B28: an answer that came before the body was read must not be lost to a reset.
+async fn who_is_refused_while_still_sending_reads_why(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("API_TOKENS", "acme:acme-token-1").start().await;
+    let large = " ".repeat(4_000_000);
+    for (status, code, request) in [
+        (401, "unauthenticated", service.request("POST", "/reservations").token("wrong").key("k")),
+        (400, "key-missing", service.request("POST", "/reservations")),
+        (404, "not-found", service.request("POST", "/nowhere")),
+        (405, "method-not-allowed", service.request("PUT", "/reservations")),
+        (415, "media-type-unsupported", service.request("POST", "/reservations").key("k").header("Content-Type", "text/plain")),
+    ] {
+        let request = request.header("Content-Length", large.len().to_string());
+        let mut wire = request.sent().await.unwrap();
+        for piece in large.as_bytes().chunks(500_000) {
+            pass(20).await;
+            wire.write(piece).await.unwrap_or_else(|broken| panic!("{code}: {broken}"));
+        }
+        Reply::new(wire.read(Unframed::UntilClose).await.expect("an answer")).expect_problem(status, code);
+    }
 }
 
 async fn titles_follow_the_language_of_the_caller(case: &Case) {

@@ -17,6 +17,7 @@ mod framework_errors;
 mod instruments;
 mod jobs;
 mod key_syntax;
+mod limits;
 mod operator;
 mod prefer;
 mod reads;

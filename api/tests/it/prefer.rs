@@ -7,6 +7,8 @@ tests!(both [
     wait_on_a_duplicate_gets_the_stored_answer,
     wait_gives_up_after_its_time_and_no_later_than_the_limit,
     respond_async_answers_at_once_and_the_key_knows_the_end,
+    preferences_combine_and_say_what_was_applied,
+    a_server_that_waits_by_default_can_be_told_not_to,
     wait_on_a_first_request_answers_202_if_it_takes_longer,
     a_change_that_is_not_waited_for_shows_what_stands,
     a_waiter_goes_on_when_the_key_is_freed,
@@ -136,4 +138,66 @@ async fn a_waiter_takes_over_when_the_lease_lapses(case: &Case) {
     service.start_again().await;
     let waited = service.post(&key, &body).prefer("wait=15").await;
     assert_eq!((waited.status, waited.id()), (201, booking.reference));
+}
+
+/// Sends a duplicate of a running request with each of these preferences; the status, and what was applied.
+async fn duplicates(case: &Case, service: &Service, upstream: &Upstream, table: &[(&[&str], u16, Option<&str>)]) {
+    let (key, body) = (case.key(), case.body());
+    upstream.on_post(&body, [vec![Gate("go on"), Answer]]);
+    let first = service.post(&key, &body).in_flight();
+    upstream.post_arrives(&body).await;
+    for (preferences, status, applied) in table {
+        let request = preferences.iter().fold(service.post(&key, &body), |request, preference| request.prefer(preference));
+        let reply = request.await;
+        assert_eq!((reply.status, reply.header("preference-applied")), (*status, *applied), "{preferences:?}: {reply:?}");
+        assert!(reply.retry_after() >= 1 && reply.header("idempotent-replayed").is_none(), "{preferences:?}: {reply:?}");
+        match status {
+            202 => assert_eq!(reply.json()["status"], "pending"),
+            _ => drop(reply.expect_problem(409, "key-in-progress")),
+        }
+    }
+    upstream.open_gate("go on");
+    let first = first.await.unwrap();
+    first.expect_created();
+    // What is there is neither waited for nor answered asynchronously.
+    let replay = service.post(&key, &body).prefer("respond-async").await;
+    replay.expect_replay_of(&first);
+    assert_eq!(replay.header("preference-applied"), None);
+    assert_eq!(upstream.posts(&body).len(), 1);
+}
+
+async fn preferences_combine_and_say_what_was_applied(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = patient(case, &upstream).await;
+    let table: &[(&[&str], u16, Option<&str>)] = &[
+        (&["wait=0"], 409, Some("wait=0")),
+        (&["wait=0, respond-async"], 202, Some("respond-async, wait=0")),
+        (&["respond-async, wait=1"], 202, Some("respond-async, wait=1")),
+        (&["wait=1", "respond-async"], 202, Some("respond-async, wait=1")),
+        (&["respond-async, wait=600"], 202, Some("respond-async, wait=2")),
+        (&["wait=x"], 409, None),
+        (&["wait"], 409, None),
+        (&["handling=lenient, return=minimal"], 409, None),
+    ];
+    duplicates(case, &service, &upstream, table).await;
+    // The first request of a key, likewise.
+    for (preference, applied) in [("wait=0", "wait=0"), ("respond-async, wait=0", "respond-async, wait=0")] {
+        let body = case.body();
+        upstream.on_post(&body, [vec![After(700), Answer]]);
+        let reply = service.post(&case.key(), &body).prefer(preference).await;
+        assert_eq!((reply.status, reply.header("preference-applied")), (202, Some(applied)), "{reply:?}");
+    }
+}
+
+async fn a_server_that_waits_by_default_can_be_told_not_to(case: &Case) {
+    let upstream = case.upstream().await;
+    let setup = case.api(&upstream).set("LEASE", "20s").set("BOOKING_TIMEOUT", "15s").set("WAIT_LIMIT", "1s");
+    let service = setup.set("ON_DUPLICATE", "wait").start().await;
+    let table: &[(&[&str], u16, Option<&str>)] = &[
+        (&[], 409, None),
+        (&["wait=0"], 409, Some("wait=0")),
+        (&["respond-async"], 202, Some("respond-async")),
+        (&["respond-async, wait=1"], 202, Some("respond-async, wait=1")),
+    ];
+    duplicates(case, &service, &upstream, table).await;
 }

@@ -1,11 +1,13 @@
 //! Whose key it is: account, method and route.
 
 use super::support::prelude::*;
+use sea_orm::ConnectionTrait;
 
 tests!(both [
     accounts_know_nothing_of_each_other,
     tokens_of_one_account_share_its_keys,
     one_key_serves_every_route_and_every_reservation_apart,
+    a_fingerprint_of_a_later_release_is_never_another_request,
 ]);
 
 const TOKENS: &str = "acme:acme-token-1,acme:acme-token-2,other:other-token-1";
@@ -62,6 +64,28 @@ async fn one_key_serves_every_route_and_every_reservation_apart(case: &Case) {
     // The same key on another reservation: never the first one's answer. It is one route, so it is another request.
     let other = service.patch(&two.id(), &key, &two.etag(), &json!({"quantity": 4})).await;
     other.expect_problem(422, "key-reused");
+    assert_eq!(other.json()["mismatch"], json!([]), "no member differs: {other:?}");
+    let other = service.patch(&two.id(), &key, &two.etag(), &json!({"note": null})).await;
+    assert_eq!(other.json()["mismatch"], json!(["/note", "/quantity"]), "{other:?}");
     assert_eq!(service.reservation(&two.id()).await.json()["quantity"], 1);
     service.patch(&one.id(), &key, &one.etag(), &json!({"quantity": 4})).await.expect_replay_of(&patched);
+}
+
+async fn a_fingerprint_of_a_later_release_is_never_another_request(case: &Case) {
+    let (upstream, service) = case.started().await;
+    let (key, body) = (case.key(), case.body());
+    let first = service.post(&key, &body).await;
+    first.expect_created();
+    let database = case.database.connect().await;
+    let set_version = |version: u16| format!("UPDATE idempotency_key SET fingerprint_version = {version}");
+    database.execute_unprepared(&set_version(99)).await.unwrap();
+    for other in [&body, &changed(&body, json!({"quantity": 2}))] {
+        let reply = service.post(&key, other).await;
+        reply.expect_problem(500, "internal");
+        assert!(reply.retry_after() >= 1);
+    }
+    database.execute_unprepared(&set_version(1)).await.unwrap();
+    database.close().await.unwrap();
+    service.post(&key, &body).await.expect_replay_of(&first);
+    assert_eq!(upstream.posts(&body).len(), 1);
 }

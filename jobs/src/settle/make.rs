@@ -27,7 +27,7 @@ impl Attempt<'_> {
                     match self.call_look_up().await {
                         Looked::Found(booking) => return self.booked(details, booking).await,
                         Looked::NotThere => {
-                            self.absent = began.absence_is_believed(self.bounds());
+                            self.absent = began.absence_is_certain(self.bounds());
                             began.after_not_there(self.purpose, self.bounds())
                         }
                         Looked::Unknown(why) => {
@@ -50,7 +50,7 @@ impl Attempt<'_> {
     async fn send(&mut self, details: &Details) -> Result<Outcome, Step> {
         let began = BootInstant::now();
         let before = self.situation();
-        if !self.has_lease_to_send() || !before.may_send(self.absent, self.bounds()) {
+        if !self.has_lease_to_send() || !before.may_send(self.absent) {
             return Err(Step::Stop);
         }
         self.absent = false;

@@ -1,7 +1,5 @@
 //! What can happen, and what can happen next in a state.
 
-use std::fmt;
-
 use entity::key_state::KeyState;
 
 use crate::settings::Settings;
@@ -84,10 +82,9 @@ pub fn possible(settings: &Settings, state: &State, actions: &mut Vec<Action>) {
 fn tick_may_pass(settings: &Settings, state: &State) -> bool {
     state.under_way.iter().all(|s| s.left > 1)
         && state.workers.iter().all(|w| match w.at {
-            At::Checked { since } => since < settings.pause_before_send,
-            At::Looked { since, .. } => since < settings.look_is_at_most || w.kind == Kind::SecondLook,
+            At::Checked { since, .. } => since < settings.pause_before_send,
             At::Sent { left, .. } => left > 1,
-            At::LookUp | At::Send | At::Store(_) => true,
+            At::LookUp { .. } | At::Looked { .. } | At::Send | At::Store(_) => true,
         })
 }
 
@@ -125,7 +122,7 @@ fn of_worker(settings: &Settings, state: &State, worker: usize, actions: &mut Ve
     let tries_again: &[bool] = if w.kind == Kind::Request { &[true, false] } else { &[false] };
     let has_sent = matches!(w.at, At::Sent { .. });
     match w.at {
-        At::LookUp => actions.push(Action::Read { worker }),
+        At::LookUp { .. } => actions.push(Action::Read { worker }),
         At::Looked { .. } => {
             actions.push(Action::LookedUp { worker });
             if faults {
@@ -161,37 +158,6 @@ fn of_worker(settings: &Settings, state: &State, worker: usize, actions: &mut Ve
             actions.extend(fates.iter().map(|&arrives| Action::SeeLeaseLost { worker, arrives }));
         } else if w.lease_left < crate::settings::LEASE {
             actions.push(Action::Renew { worker });
-        }
-    }
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tick => f.write_str("a tick passes"),
-            Self::Request => f.write_str("a request takes the key"),
-            Self::TakeOver => f.write_str("the release job takes the key over"),
-            Self::LookAgain => f.write_str("the release job asks again"),
-            Self::SecondLook => f.write_str("the release job looks once more"),
-            Self::Resolve => f.write_str("an operator resolves the key"),
-            Self::Crash { worker, arrives: true } => write!(f, "worker {worker} vanishes, its send under way"),
-            Self::Crash { worker, arrives: false } => write!(f, "worker {worker} vanishes"),
-            Self::Renew { worker } => write!(f, "worker {worker} renews its lease"),
-            Self::SeeLeaseLost { worker, .. } => write!(f, "worker {worker} sees that its lease is lost"),
-            Self::Read { worker } => write!(f, "worker {worker} looks up: the booking system reads"),
-            Self::LookedUp { worker } => write!(f, "worker {worker} gets the look-up's answer"),
-            Self::LookUpFails { worker, .. } => write!(f, "worker {worker} gets no answer to its look-up"),
-            Self::Check { worker } => write!(f, "worker {worker} checks its lease"),
-            Self::Send { worker } => write!(f, "worker {worker} sends"),
-            Self::Answered { worker, reply, .. } => match reply {
-                Reply::Booked => write!(f, "worker {worker} is answered: booked"),
-                Reply::Refused => write!(f, "worker {worker} is answered: refused"),
-                Reply::Nothing => write!(f, "worker {worker} is answered: nothing happened"),
-                Reply::Unknown { arrives: true } => write!(f, "worker {worker} gets no answer, its send is under way"),
-                Reply::Unknown { arrives: false } => write!(f, "worker {worker} gets no answer, its send is lost"),
-            },
-            Self::Arrive { send } => write!(f, "send {send} takes effect late"),
-            Self::Store { worker } => write!(f, "worker {worker} stores its outcome"),
         }
     }
 }

@@ -9,6 +9,7 @@ mod runs;
 mod settings;
 mod state;
 mod store;
+mod trace;
 mod worker;
 
 use entity::key_state::Event;
@@ -65,8 +66,7 @@ impl Check {
                 true
             }
             Action::LookedUp { worker } => {
-                let At::Looked { found, .. } = state.workers[worker].at else { return false };
-                state.workers[worker] = worker::looked_up(settings, state.workers[worker], state, found);
+                state.workers[worker] = worker::looked_up(settings, state.workers[worker], state);
                 true
             }
             Action::LookUpFails { worker, goes_on } => {
@@ -79,7 +79,7 @@ impl Check {
                 true
             }
             Action::Send { worker } => {
-                state.workers[worker] = worker::send(settings, state.workers[worker], state);
+                state.workers[worker] = worker::send(settings, state.workers[worker]);
                 true
             }
             Action::Answered { worker, reply, goes_on } => {

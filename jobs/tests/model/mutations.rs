@@ -16,7 +16,7 @@ pub enum Mutation {
     ReleaseWithoutLookUp,
     /// The retention is counted from the claim.
     RetentionFromClaim,
-    /// A take-over sends at once.
+    /// A take-over sends at once, and nothing is asked before the send.
     TakeOverSendsBlindly,
     /// A refusal of a re-send is believed at once.
     RefusalBelievedAtOnce,
@@ -28,6 +28,10 @@ pub enum Mutation {
     NoSecondLook,
     /// The second look compares the state only, not the attempt.
     SecondLookWithoutAttempt,
+    /// An operator resolves a key while the release job works on it.
+    ResolveUnderLease,
+    /// What deduplication allowed is not asked again before the send.
+    SendsWhatWasAllowed,
 }
 
 /// The rules of one run.
@@ -47,11 +51,24 @@ impl Rules {
     }
 
     pub fn after_not_there(&self, situation: &Situation, purpose: Purpose) -> Step {
-        if self.mutation == Some(Mutation::AbsenceBelievedAtOnce) {
-            // As if nothing had ever been sent.
-            return Situation { unknown_send_age_ms: None, ..*situation }.after_not_there(purpose, &self.bounds);
+        self.as_believed(situation).after_not_there(purpose, &self.bounds)
+    }
+
+    pub fn absence_is_certain(&self, situation: &Situation) -> bool {
+        self.as_believed(situation).absence_is_certain(&self.bounds)
+    }
+
+    pub fn may_send(&self, situation: &Situation, absent: bool) -> bool {
+        let asks = !matches!(self.mutation, Some(Mutation::TakeOverSendsBlindly | Mutation::SendsWhatWasAllowed));
+        !asks || self.as_believed(situation).may_send(absent)
+    }
+
+    /// Absence that is believed at once: as if nothing had ever been sent.
+    fn as_believed(&self, situation: &Situation) -> Situation {
+        match self.mutation {
+            Some(Mutation::AbsenceBelievedAtOnce) => Situation { unknown_send_age_ms: None, ..*situation },
+            _ => *situation,
         }
-        situation.after_not_there(purpose, &self.bounds)
     }
 
     pub fn refusal_is_believed(&self, situation: &Situation) -> bool {

@@ -51,6 +51,9 @@ pub struct Later {
 /// Most states become the same once their workers are gone.
 pub type Known = Mutex<HashMap<State, Later>>;
 
+/// What happened, where somebody reads it.
+type Steps<'a> = Option<&'a mut Vec<(State, Option<Action>)>>;
+
 /// One way to go on.
 #[derive(Debug, Clone, Copy)]
 struct Calm {
@@ -84,7 +87,21 @@ impl Calm {
 }
 
 impl Check {
-    fn later(&self, state: &State) -> Later {
+    /// How a state that breaks promise 3 or 4 goes on until that is seen, for reading.
+    pub fn what_follows(&self, state: &State) -> Vec<(State, Option<Action>)> {
+        let calm = Self::without_workers(state);
+        for way in Calm::WAYS {
+            let mut steps = Vec::new();
+            let later = self.carry_on(calm.clone(), way, Some(&mut steps));
+            if !later.not_stuck || !later.no_orphan {
+                return steps;
+            }
+        }
+        Vec::new()
+    }
+
+    /// A state whose workers are gone, with no fault to come and any number of retries.
+    fn without_workers(state: &State) -> State {
         let mut calm = state.clone();
         for worker in std::mem::take(&mut calm.workers) {
             if let At::Sent { left, .. } = worker.at {
@@ -95,19 +112,24 @@ impl Check {
         calm.left = Budget { requests: u8::MAX, crashes: 0, faults: u8::MAX };
         calm.told = None;
         calm.sort();
+        calm
+    }
+
+    fn later(&self, state: &State) -> Later {
+        let calm = Self::without_workers(state);
         if let Some(known) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&calm) {
             return *known;
         }
         let mut later = Later { not_stuck: true, no_orphan: true };
         for way in Calm::WAYS {
-            let one = self.carry_on(calm.clone(), way);
+            let one = self.carry_on(calm.clone(), way, None);
             later = Later { not_stuck: later.not_stuck && one.not_stuck, no_orphan: later.no_orphan && one.no_orphan };
         }
         self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(calm, later);
         later
     }
 
-    fn carry_on(&self, mut state: State, way: Calm) -> Later {
+    fn carry_on(&self, mut state: State, way: Calm, mut steps: Steps<'_>) -> Later {
         let mut later = Later { not_stuck: true, no_orphan: true };
         if !way.arrives {
             state.under_way.clear();
@@ -115,9 +137,9 @@ impl Check {
         let soon = u32::from(LEASE.unsigned_abs()) + TWO_RUNS;
         for tick in 0..LONG_ENOUGH {
             while let Some(send) = state.under_way.iter().position(|s| s.left <= 1) {
-                self.apply(&mut state, Action::Arrive { send });
+                self.one_step(&mut state, Action::Arrive { send }, &mut steps);
             }
-            self.run_job(&mut state, way);
+            self.run_job(&mut state, way, &mut steps);
             let in_progress = state.key.is_some_and(|k| k.state == KeyState::InProgress);
             if in_progress && tick >= soon && !way.retries {
                 later.not_stuck = false;
@@ -125,18 +147,28 @@ impl Check {
             if state.under_way.is_empty() && (is_settled(&state) || self.only_an_operator_can_tell(&state)) {
                 break;
             }
-            self.apply(&mut state, Action::Tick);
+            self.one_step(&mut state, Action::Tick, &mut steps);
         }
         later.not_stuck &= is_settled(&state) || self.only_an_operator_can_tell(&state);
         later.no_orphan = state.references.iter().enumerate().all(|(i, reference)| {
             let waits = state.key.is_some_and(|k| usize::from(k.reference) == i) && self.only_an_operator_can_tell(&state);
             (reference.bookings > 0) == reference.confirmed || (waits && !reference.confirmed)
         });
+        if let Some(steps) = steps {
+            steps.push((state, None));
+        }
         later
     }
 
+    fn one_step(&self, state: &mut State, action: Action, steps: &mut Steps<'_>) -> bool {
+        if let Some(steps) = steps {
+            steps.push((state.clone(), Some(action)));
+        }
+        self.apply(state, action)
+    }
+
     /// One run, one retry of the client, and all that follows from them before the next tick.
-    fn run_job(&self, state: &mut State, way: Calm) {
+    fn run_job(&self, state: &mut State, way: Calm, steps: &mut Steps<'_>) {
         let mut actions = Vec::new();
         let mut retry = way.retries;
         loop {
@@ -149,7 +181,7 @@ impl Check {
             };
             let Some(action) = way.choose(&actions).or_else(|| actions.iter().find(begins).copied()) else { return };
             retry &= action != Action::Request;
-            if !self.apply(state, action) {
+            if !self.one_step(state, action, steps) {
                 return;
             }
         }

@@ -46,8 +46,6 @@ pub struct Settings {
     pub remembers_for: Option<i8>,
     /// An operator resolves unknown keys, and says what is so.
     pub operator: bool,
-    /// He does so while the release job works on the key, too.
-    pub operator_ignores_leases: bool,
     /// Workers at once, of whatever kind and in whatever process.
     pub workers: usize,
     /// References, so lives of the key.
@@ -56,10 +54,8 @@ pub struct Settings {
     pub budget: Budget,
     /// ASSUMPTION: so many ticks at most lie between the check of the lease and the send.
     pub pause_before_send: i8,
-    /// ASSUMPTION: a send takes effect less than so many ticks after it began, or never.
+    /// ASSUMPTION: a send takes effect less than so many ticks after that check, or never.
     pub takes_effect_within: i8,
-    /// ASSUMPTION: what a look-up read is acted upon at most so many ticks later.
-    pub look_is_at_most: i8,
     /// A rule that is broken.
     pub mutation: Option<Mutation>,
 }
@@ -72,13 +68,12 @@ impl Settings {
             rebook: false,
             remembers_for: None,
             operator: false,
-            operator_ignores_leases: false,
             workers: 2,
             references: 2,
-            budget: Budget { requests: 2, crashes: 1, faults: 2 },
+            budget: Budget { requests: 2, crashes: 1, faults: 1 },
             pause_before_send: CONNECT,
-            takes_effect_within: ABSENT_AFTER,
-            look_is_at_most: TIMEOUT,
+            // What the rules wait for.
+            takes_effect_within: if idempotent { ABSENT_AFTER } else { TIMEOUT + ABSENT_AFTER },
             mutation: None,
         }
     }

@@ -83,29 +83,47 @@ pub struct Worker {
     pub reference: Ref,
     pub looks: u8,
     pub maybe_sent: Option<MaybeSent>,
+    /// `Attempt::absent`: a look-up has said that there is no booking, and it is certain.
+    pub absent: bool,
     pub at: At,
 }
 
 /// The next thing that happens to a worker. Between any two it may take any time, or vanish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum At {
-    /// Its look-up is on the way.
-    LookUp,
+    /// Its look-up is on the way. What "not there" would mean was decided when it began.
+    LookUp { not_there: NotThere },
     /// The booking system has read; the answer is on the way back.
-    Looked { found: bool, since: i8 },
+    Looked { found: bool, not_there: NotThere },
     /// It is about to check its lease and send.
     Send,
-    /// It has checked, and not yet sent.
-    Checked { since: i8 },
-    /// It has sent, and waits. What it believed before the send decides what the answer proves.
+    /// It has checked, and not yet sent. What it believes now decides what the answer will prove.
+    Checked { since: i8, believes_refusal: bool, may_free: bool },
+    /// It has sent, and waits.
     Sent { left: i8, believes_refusal: bool, may_free: bool },
     /// It stores its outcome.
-    Store(End),
+    Store(Outcome),
+}
+
+/// What "there is no such booking" means to the worker that asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NotThere {
+    /// It is certain: nothing can arrive any more.
+    pub certain: bool,
+    pub then: Then,
+}
+
+/// A step after a look-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Then {
+    Send,
+    Release,
+    Stop,
 }
 
 /// The transition that ends an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum End {
+pub enum Outcome {
     Booked,
     Rejected,
     Free,

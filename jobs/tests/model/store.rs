@@ -7,7 +7,7 @@ use entity::lifecycle::Origin;
 
 use crate::mutations::Mutation;
 use crate::settings::{ABSENT_AFTER, LEASE, RETENTION, Settings, TIMEOUT};
-use crate::state::{End, Final, Key, Kind, MaybeSent, Reference, State, Worker, older, one_more};
+use crate::state::{At, Final, Key, Kind, MaybeSent, NotThere, Outcome, Reference, State, Then, Worker, older, one_more};
 use crate::worker::{begin, pause_ticks};
 
 /// Which events have happened at all: a check that never finalizes checks nothing.
@@ -137,7 +137,8 @@ impl Store<'_> {
             // Only the release job counts them.
             looks: if kind == Kind::Job { key.looks } else { 0 },
             maybe_sent: key.maybe_sent.map(|age| MaybeSent { age, own: false }),
-            at: crate::state::At::Send,
+            absent: false,
+            at: At::Send,
         }
     }
 
@@ -152,7 +153,9 @@ impl Store<'_> {
             reference: key.reference,
             looks: key.looks,
             maybe_sent: None,
-            at: crate::state::At::LookUp,
+            absent: false,
+            // A second look decides by what was found alone.
+            at: At::LookUp { not_there: NotThere { certain: true, then: Then::Stop } },
         });
         true
     }
@@ -171,27 +174,27 @@ impl Store<'_> {
     }
 
     /// The end of an attempt. No row changed: the lease was lost, and the worker simply goes.
-    pub fn end(&self, state: &mut State, worker: Worker, end: End) {
+    pub fn end(&self, state: &mut State, worker: Worker, end: Outcome) {
         let ours = worker.has_token;
         let own_sent = worker.maybe_sent.filter(|m| m.own).map(|m| m.age);
         let unguarded = self.settings.mutation == Some(Mutation::FinalizeWithoutToken);
         match end {
-            End::Booked | End::Rejected => {
+            Outcome::Booked | Outcome::Rejected => {
                 if ours || unguarded {
-                    self.complete(state, Event::Finalize, Final { reference: worker.reference, booked: end == End::Booked });
+                    self.complete(state, Event::Finalize, Final { reference: worker.reference, booked: end == Outcome::Booked });
                 }
             }
-            End::Free => {
+            Outcome::Free => {
                 if ours {
                     self.moves(state, Event::Free);
                 }
             }
-            End::Release => {
+            Outcome::Release => {
                 if ours && self.moves(state, Event::Release) {
                     self.released(state, own_sent);
                 }
             }
-            End::GiveUp { next_look } => {
+            Outcome::GiveUp { next_look } => {
                 if ours
                     && self.moves(state, Event::GiveUp)
                     && let Some(key) = &mut state.key
@@ -203,7 +206,7 @@ impl Store<'_> {
                     key.maybe_sent = later_of(key.maybe_sent, own_sent);
                 }
             }
-            End::EndLease => {
+            Outcome::EndLease => {
                 if ours
                     && self.moves(state, Event::EndLease)
                     && let Some(key) = &mut state.key
@@ -213,7 +216,7 @@ impl Store<'_> {
                     key.maybe_sent = later_of(key.maybe_sent, own_sent);
                 }
             }
-            End::FindLate | End::ConfirmAbsence | End::Postpone => self.end_second_look(state, worker, end),
+            Outcome::FindLate | Outcome::ConfirmAbsence | Outcome::Postpone => self.end_second_look(state, worker, end),
         }
     }
 
@@ -230,12 +233,12 @@ impl Store<'_> {
     }
 
     /// `second_look.rs` and `find_late`: state and attempt are compared.
-    fn end_second_look(&self, state: &mut State, worker: Worker, end: End) {
+    fn end_second_look(&self, state: &mut State, worker: Worker, end: Outcome) {
         let Some(key) = state.key else { return };
         if !worker.has_token && self.settings.mutation != Some(Mutation::SecondLookWithoutAttempt) {
             return;
         }
-        if end == End::FindLate {
+        if end == Outcome::FindLate {
             self.complete(state, Event::FindLate, Final { reference: worker.reference, booked: true });
             return;
         }
@@ -243,7 +246,7 @@ impl Store<'_> {
             return;
         }
         if let Some(key) = &mut state.key {
-            if end == End::ConfirmAbsence {
+            if end == Outcome::ConfirmAbsence {
                 key.next_look = None;
                 key.expires = Some(RETENTION);
             } else {
@@ -280,7 +283,7 @@ impl Store<'_> {
     /// `resolve.rs`, by an operator who says what is so: he waits until nothing is under way there any more.
     pub fn resolve(&self, state: &mut State) -> bool {
         let Some(key) = state.key else { return false };
-        if key.lease.is_some_and(|left| left > 0) && !self.settings.operator_ignores_leases {
+        if key.lease.is_some_and(|left| left > 0) && self.settings.mutation != Some(Mutation::ResolveUnderLease) {
             return false;
         }
         if state.references[usize::from(key.reference)].bookings > 0 {
@@ -288,7 +291,7 @@ impl Store<'_> {
             return true;
         }
         let under_way = state.under_way.iter().any(|s| s.reference == key.reference);
-        let waited_for = state.workers.iter().any(|w| w.reference == key.reference && matches!(w.at, crate::state::At::Sent { .. }));
+        let waited_for = state.workers.iter().any(|w| w.reference == key.reference && matches!(w.at, At::Sent { .. }));
         if under_way || waited_for || !self.moves(state, Event::Release) {
             return false;
         }

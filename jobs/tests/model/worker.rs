@@ -8,7 +8,7 @@ use crate::actions::Reply;
 use crate::booking;
 use crate::mutations::Rules;
 use crate::settings::{CONNECT, Settings, TICK_MS};
-use crate::state::{At, End, Kind, MaybeSent, State, Worker, older};
+use crate::state::{At, Kind, MaybeSent, NotThere, Outcome, State, Then, Worker, older};
 
 /// A pause of the rules, in ticks.
 pub fn pause_ticks(looks: u8) -> i16 {
@@ -46,26 +46,37 @@ pub fn begin(settings: &Settings, worker: Worker, origin: Origin, state: &State)
 /// Where a step leads.
 fn goes(settings: &Settings, worker: Worker, step: Step, state: &State) -> Worker {
     let at = match step {
-        Step::LookUp => At::LookUp,
+        Step::LookUp => At::LookUp { not_there: not_there(settings, &worker, state) },
         Step::Send => At::Send,
-        Step::Release => At::Store(End::Release),
+        Step::Release => At::Store(Outcome::Release),
         Step::Stop => At::Store(cannot_tell(settings, &worker, state)),
     };
     Worker { at, ..worker }
 }
 
+/// Decided when the look-up begins: what it reads is as old as that.
+fn not_there(settings: &Settings, worker: &Worker, state: &State) -> NotThere {
+    let (rules, began) = (rules(settings), situation(settings, worker, state));
+    let then = match rules.after_not_there(&began, purpose(settings, worker)) {
+        Step::Send => Then::Send,
+        Step::Release => Then::Release,
+        Step::Stop | Step::LookUp => Then::Stop,
+    };
+    NotThere { certain: rules.absence_is_certain(&began), then }
+}
+
 /// `Attempt::cannot_tell`.
-fn cannot_tell(settings: &Settings, worker: &Worker, state: &State) -> End {
+fn cannot_tell(settings: &Settings, worker: &Worker, state: &State) -> Outcome {
     let situation = situation(settings, worker, state);
     let neither = !situation.offer.lookup && !situation.offer.idempotent;
     let give_up = || {
         let next_look = situation.next_look_in_ms(&settings.bounds(), i64::from(worker.looks)).map(ticks);
-        End::GiveUp { next_look }
+        Outcome::GiveUp { next_look }
     };
     match worker.kind {
         Kind::Job | Kind::SecondLook => give_up(),
         Kind::Request if neither && worker.maybe_sent.is_none_or(|m| !m.own) => give_up(),
-        Kind::Request => End::EndLease,
+        Kind::Request => Outcome::EndLease,
     }
 }
 
@@ -78,19 +89,25 @@ fn again(settings: &Settings, worker: Worker, state: &State, goes_on: bool) -> W
 
 /// The booking system reads.
 pub fn read(worker: Worker, state: &State) -> Worker {
+    let At::LookUp { not_there } = worker.at else { return worker };
     let found = state.references[usize::from(worker.reference)].bookings > 0;
-    Worker { at: At::Looked { found, since: 0 }, ..worker }
+    Worker { at: At::Looked { found, not_there }, ..worker }
 }
 
 /// The look-up's answer is back.
-pub fn looked_up(settings: &Settings, worker: Worker, state: &State, found: bool) -> Worker {
+pub fn looked_up(settings: &Settings, worker: Worker, state: &State) -> Worker {
+    let At::Looked { found, not_there } = worker.at else { return worker };
     let at = match (worker.kind, found) {
-        (Kind::SecondLook, true) => At::Store(End::FindLate),
-        (Kind::SecondLook, false) => At::Store(End::ConfirmAbsence),
-        (Kind::Request | Kind::Job, true) => At::Store(End::Booked),
+        (Kind::SecondLook, true) => At::Store(Outcome::FindLate),
+        (Kind::SecondLook, false) => At::Store(Outcome::ConfirmAbsence),
+        (Kind::Request | Kind::Job, true) => At::Store(Outcome::Booked),
         (Kind::Request | Kind::Job, false) => {
-            let step = rules(settings).after_not_there(&situation(settings, &worker, state), purpose(settings, &worker));
-            return goes(settings, worker, step, state);
+            let step = match not_there.then {
+                Then::Send => Step::Send,
+                Then::Release => Step::Release,
+                Then::Stop => Step::Stop,
+            };
+            return goes(settings, Worker { absent: not_there.certain, ..worker }, step, state);
         }
     };
     Worker { at, ..worker }
@@ -99,26 +116,28 @@ pub fn looked_up(settings: &Settings, worker: Worker, state: &State, found: bool
 /// The look-up is not answered.
 pub fn look_up_fails(settings: &Settings, worker: Worker, state: &State, goes_on: bool) -> Worker {
     match worker.kind {
-        Kind::SecondLook => Worker { at: At::Store(End::Postpone), ..worker },
+        Kind::SecondLook => Worker { at: At::Store(Outcome::Postpone), ..worker },
         Kind::Request | Kind::Job => again(settings, worker, state, goes_on),
     }
 }
 
-/// `Attempt::may_send`.
+/// The check before a send, and what the worker believes at that moment.
 pub fn check(settings: &Settings, worker: Worker, state: &State) -> Worker {
-    if worker.lease_left > CONNECT || rules(settings).sends_without_lease() {
-        Worker { at: At::Checked { since: 0 }, ..worker }
-    } else {
-        goes(settings, worker, Step::Stop, state)
+    let (rules, before) = (rules(settings), situation(settings, &worker, state));
+    let has_lease = worker.lease_left > CONNECT || rules.sends_without_lease();
+    if !has_lease || !rules.may_send(&before, worker.absent) {
+        return goes(settings, worker, Step::Stop, state);
     }
+    let (believes_refusal, may_free) = (rules.refusal_is_believed(&before), rules.may_free(&before));
+    Worker { absent: false, at: At::Checked { since: 0, believes_refusal, may_free }, ..worker }
 }
 
 /// The send begins.
-pub fn send(settings: &Settings, worker: Worker, state: &State) -> Worker {
-    let before = situation(settings, &worker, state);
-    let rules = rules(settings);
-    let (believes_refusal, may_free) = (rules.refusal_is_believed(&before), rules.may_free(&before));
-    Worker { at: At::Sent { left: settings.takes_effect_within, believes_refusal, may_free }, ..worker }
+pub fn send(settings: &Settings, worker: Worker) -> Worker {
+    let At::Checked { since, believes_refusal, may_free } = worker.at else { return worker };
+    // A pause that is longer than assumed leaves a tick.
+    let left = (settings.takes_effect_within - since).max(1);
+    Worker { at: At::Sent { left, believes_refusal, may_free }, ..worker }
 }
 
 /// The send is answered; what it does there happens at this moment, or later.
@@ -128,10 +147,10 @@ pub fn answered(settings: &Settings, worker: Worker, state: &mut State, reply: R
     match reply {
         Reply::Booked => {
             booking::book(settings, state, worker.reference);
-            end(End::Booked)
+            end(Outcome::Booked)
         }
-        Reply::Refused if believes_refusal => end(End::Rejected),
-        Reply::Nothing if may_free => end(End::Free),
+        Reply::Refused if believes_refusal => end(Outcome::Rejected),
+        Reply::Nothing if may_free => end(Outcome::Free),
         Reply::Refused | Reply::Nothing => again(settings, worker, state, goes_on),
         Reply::Unknown { arrives } => {
             if arrives {
@@ -150,8 +169,8 @@ pub fn tick(worker: &mut Worker) {
         // How long ago it has sent is computed once, before the outcome is stored.
         At::Store(_) => return,
         At::Sent { left, .. } => *left -= 1,
-        At::Looked { since, .. } | At::Checked { since } => *since = older(*since),
-        At::LookUp | At::Send => {}
+        At::Checked { since, .. } => *since = older(*since),
+        At::LookUp { .. } | At::Looked { .. } | At::Send => {}
     }
     if let Some(maybe_sent) = &mut worker.maybe_sent {
         maybe_sent.age = older(maybe_sent.age);

@@ -1,6 +1,7 @@
 //! What a keyed request is told when it gets no answer: the problems of the table, each with its `Retry-After`.
 
 use entity::idempotency_key::{Record, State};
+use jobs::answer::location;
 use jobs::booking::Nothing;
 use serde_json::Value;
 
@@ -8,6 +9,7 @@ use super::patience::Patience;
 use crate::http::payload;
 use crate::http::problem::{Code, Problem};
 use crate::http::stored::PREFERENCE_APPLIED;
+use crate::service::Service;
 
 /// Spread, so that a herd does not come back at once; within the lease, after which a retry takes over.
 fn retry_within_lease_s(record: &Record) -> u64 {
@@ -41,8 +43,19 @@ pub(super) fn outcome_unknown(record: &Record) -> Problem {
 /// Names the members that differ, never the other request's values.
 pub(super) fn key_reused(record: &Record, sent: &Value) -> Problem {
     let stored: Value = serde_json::from_slice(&record.request).unwrap_or_default();
-    Problem::new(Code::KeyReused, "This key belongs to another request. Nothing was done; make a new key for a new request.")
-        .mismatch(payload::mismatch(&stored, sent))
+    let mismatch = payload::mismatch(&stored, sent);
+    let detail = if mismatch.is_empty() {
+        "This key belongs to the same request for another reservation. Nothing was done; make a new key for a new request."
+    } else {
+        "This key belongs to another request. Nothing was done; make a new key for a new request."
+    };
+    Problem::new(Code::KeyReused, detail).mismatch(mismatch)
+}
+
+/// The booking system's final no to what is not stored: a cancellation.
+pub(super) fn refused(service: &Service, record: &Record) -> Problem {
+    Problem::new(Code::BookingRejected, "The booking system refused this request. Nothing was changed.")
+        .instance(location(&service.settler.settings().public_base, &record.reservation_id))
 }
 
 /// What a caller hears whose outcome is not known in time.

@@ -36,8 +36,10 @@ pub enum Code {
     StorageUnavailable,
 }
 
-/// What the caller should do: `same_key` = send it again as it is, after `Retry-After`; `corrected` = correct it, the key is not spent;
-/// `new_key` = this key belongs to another request; `never` = final; `ask` = outcome unknown, do not make a new key.
+/// What the caller should do.
+///
+/// `same_key`: send it again as it is, after `Retry-After`. `corrected`: correct it, the key is not spent. `new_key`: this key belongs to
+/// another request. `never`: it is final. `ask`: the outcome is unknown, do not make a new key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Enum)]
 #[oai(rename = "RetryAdvice", rename_all = "snake_case")]
 pub enum Retry {

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::Found;
 use crate::fingerprint;
 use crate::http::auth::Caller;
-use crate::http::entity_tag::Condition;
+use crate::http::entity_tag::{Condition, MalformedCondition};
 use crate::http::key_header::IdempotencyKey;
 use crate::http::keyed::{self, Keyed, KeyedOperation, outcome_pending_soon, reservation_busy};
 use crate::http::payload::{canonical_change, check_period};
@@ -29,8 +29,7 @@ use crate::service::Service;
 pub(super) async fn change(request: &Request, caller: Caller, id: &str, key: IdempotencyKey, change: Change) -> Result<Outgoing, Problem> {
     QueryParameters::read(request, &[])?;
     let service = Service::of(request)?;
-    let if_match = Condition::of(request.headers(), &header::IF_MATCH)
-        .map_err(|_| Problem::invalid(vec![FieldError::new("", "the header `If-Match` is neither `*` nor a list of entity tags")]))?;
+    let if_match = Condition::of(request.headers(), &header::IF_MATCH);
     let keyed = Keyed {
         account: caller.0.account.clone(),
         operation: Operation::Change,
@@ -47,7 +46,8 @@ struct ChangeIt {
     caller: Principal,
     id: String,
     change: Change,
-    if_match: Option<Condition>,
+    /// Looked at after the key: a replay is not refused by it, whatever it says.
+    if_match: Result<Option<Condition>, MalformedCondition>,
 }
 
 impl KeyedOperation for ChangeIt {
@@ -55,15 +55,20 @@ impl KeyedOperation for ChangeIt {
     async fn guard(&self) -> Result<Guard, Problem> {
         let before = match Found::find(&self.service, &self.caller, &self.id).await? {
             Found::Permanent(reservation) => reservation,
-            Found::Unsettled(record) if is_settled(&record) => return Err(too_late()),
+            Found::Unsettled(record) if is_settled(&record) => return Err(self.too_late()),
             Found::Unsettled(_) => return Err(reservation_busy(None)),
         };
-        let if_match = self.if_match.as_ref().ok_or_else(|| {
-            Problem::new(Code::IfMatchMissing, "A change needs If-Match with the ETag of the reservation it was made for.")
-        })?;
+        let if_match = match &self.if_match {
+            Ok(Some(condition)) => condition,
+            Ok(None) => {
+                let detail = "A change needs If-Match with the ETag of the reservation it was made for.";
+                return Err(Problem::new(Code::IfMatchMissing, detail));
+            }
+            Err(malformed) => return Err(Problem::invalid(vec![FieldError::new("", format!("the header `If-Match` {malformed}"))])),
+        };
         match before.status {
             Status::Confirmed => {}
-            Status::Cancelled => return Err(too_late()),
+            Status::Cancelled => return Err(self.too_late()),
         }
         not_busy(&self.service, &before, Operation::Change).await?;
         if !if_match.matches_strong(&answer::represent(&before).etag) {
@@ -88,6 +93,13 @@ impl KeyedOperation for ChangeIt {
             etag: Some(representation.etag),
             body: representation.body,
         }))
+    }
+}
+
+impl ChangeIt {
+    fn too_late(&self) -> Problem {
+        Problem::new(Code::BookingRejected, "The reservation is cancelled, rejected or released: it cannot be changed any more.")
+            .instance(answer::location(&self.service.settler.settings().public_base, &self.id))
     }
 }
 
@@ -162,8 +174,4 @@ async fn not_busy(service: &Service, reservation: &Reservation, asked: Operation
         Some(unsettled) if (unsettled.operation, asked) != (Operation::Cancel, Operation::Cancel) => Err(reservation_busy(None)),
         Some(_) | None => Ok(()),
     }
-}
-
-fn too_late() -> Problem {
-    Problem::new(Code::BookingRejected, "The reservation is cancelled, rejected or released: it cannot be changed any more.")
 }

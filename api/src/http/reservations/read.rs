@@ -4,6 +4,7 @@ use entity::reservation::{self, Status};
 use jobs::answer::{self, Representation};
 use poem::http::{StatusCode, header};
 use poem::{Request, Response};
+use sha2::{Digest, Sha256};
 
 use super::{Found, unreadable};
 use crate::http::auth::Caller;
@@ -22,10 +23,15 @@ pub(super) async fn get(request: &Request, caller: &Caller, id: &str) -> Result<
         Found::Permanent(reservation) => answer::represent(&reservation),
         Found::Unsettled(record) => answer::represent_unsettled(&record).map_err(|e| unreadable(&e))?,
     };
-    let response = Response::builder().header(header::ETAG, &etag).header(header::CACHE_CONTROL, "private, no-cache");
+    Ok(unless_known(request, body, &etag))
+}
+
+/// 200 with the body, or 304 where the caller has these bytes already.
+fn unless_known(request: &Request, body: Vec<u8>, etag: &str) -> Response {
+    let response = Response::builder().header(header::ETAG, etag).header(header::CACHE_CONTROL, "private, no-cache");
     // One that cannot be read is ignored, as if it were not there (RFC 9110, section 13.1.2).
-    let fresh = Condition::of(request.headers(), &header::IF_NONE_MATCH).ok().flatten().is_some_and(|c| c.matches_weak(&etag));
-    Ok(if fresh { response.status(StatusCode::NOT_MODIFIED).finish() } else { response.content_type(answer::JSON).body(body) })
+    let known = Condition::of(request.headers(), &header::IF_NONE_MATCH).ok().flatten().is_some_and(|c| c.matches_weak(etag));
+    if known { response.status(StatusCode::NOT_MODIFIED).finish() } else { response.content_type(answer::JSON).body(body) }
 }
 
 pub(super) async fn list(request: &Request, caller: &Caller) -> Result<Response, Problem> {
@@ -51,7 +57,9 @@ pub(super) async fn list(request: &Request, caller: &Caller) -> Result<Response,
     let found = service.storage(async move { reservation::list(&db, &account, status, before.as_deref(), limit + 1).await }).await?;
     let page = &found[..found.len().min(usize::try_from(limit).unwrap_or(usize::MAX))];
     let next_cursor = if found.len() > page.len() { page.last().map(|r| r.id.as_str()) } else { None };
-    Ok(Response::builder().content_type(answer::JSON).body(answer::page(page, next_cursor)))
+    let body = answer::page(page, next_cursor);
+    let etag = format!("\"{}\"", hex::encode(&Sha256::digest(&body)[..16]));
+    Ok(unless_known(request, body, &etag))
 }
 
 fn bad_limit() -> Problem {

@@ -1,13 +1,11 @@
 //! What must hold whatever a test does: it is written down as it happens and judged at the end.
 
+use super::document::undeclared;
 use super::reply::Reply;
 use super::upstream::Upstream;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, OnceLock};
-
-/// The document of the service, as the first process of the run serves it.
-pub static DOCUMENT: OnceLock<Value> = OnceLock::new();
+use std::sync::Mutex;
 
 /// A key in its scope. A key that expired or was freed begins another life, whose answers owe nothing to the last one's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -171,23 +169,4 @@ fn retry_fault(reply: &Reply) -> Option<String> {
     let again = reply.status == 202 || (reply.status >= 400 && reply.code().is_some() && reply.json()["retry"] == "same_key");
     let when = reply.header("retry-after").and_then(|v| v.parse::<u64>().ok());
     (again && when.is_none()).then(|| format!("Retry-After {:?}: {reply:?}", reply.header("retry-after")))
-}
-
-/// B61: every answer is one that the document announces for that operation, in that media type.
-fn undeclared(method: &str, target: &str, reply: &Reply) -> Option<String> {
-    let path = target.split('?').next().unwrap_or_default();
-    let paths = DOCUMENT.get()?["paths"].as_object()?;
-    let (_, operations) = paths.iter().find(|(template, _)| matches(template, path))?;
-    let answer = &operations.get(method.to_lowercase())?["responses"][reply.status.to_string()];
-    if answer.is_null() {
-        return Some(format!("{} is not in the document", reply.status));
-    }
-    let media_type = reply.header("content-type")?.split(';').next()?.trim();
-    let declared = answer["content"].as_object().is_some_and(|content| content.keys().any(|k| k.split(';').next() == Some(media_type)));
-    (!declared).then(|| format!("{} as {media_type} is not in the document", reply.status))
-}
-
-fn matches(template: &str, path: &str) -> bool {
-    let (template, path): (Vec<_>, Vec<_>) = (template.split('/').collect(), path.split('/').collect());
-    template.len() == path.len() && template.iter().zip(&path).all(|(t, p)| t == p || (t.starts_with('{') && !p.is_empty()))
 }

@@ -3,6 +3,7 @@
 pub mod case;
 pub mod client;
 pub mod database;
+pub mod document;
 pub mod ledger;
 pub mod link;
 pub mod reply;

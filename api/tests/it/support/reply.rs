@@ -101,6 +101,13 @@ impl Reply {
         self
     }
 
+    /// It shows the same reservation, as it was then.
+    #[track_caller]
+    pub fn expect_same_reservation(&self, first: &Reply) -> &Self {
+        assert_eq!((self.status, self.json(), self.etag()), (200, first.json(), first.etag()), "{self:?}");
+        self
+    }
+
     /// `Retry-After` in whole seconds.
     #[track_caller]
     pub fn retry_after(&self) -> u64 {

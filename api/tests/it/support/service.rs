@@ -1,6 +1,7 @@
 //! A process of ours: started for real, watched, signalled, killed.
 
-use super::ledger::{DOCUMENT, Ledger};
+use super::document::DOCUMENT;
+use super::ledger::Ledger;
 use super::wait::{PATIENCE, eventually};
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,0 +1,148 @@
+//! The database of a world: made, locked, its sessions ended, and read by the oracle.
+
+use std::path::Path;
+use std::time::Duration;
+
+use sea_orm::{ConnectOptions, ConnectionTrait, Database as Sea, DatabaseConnection, DbBackend, QueryResult, Statement};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    Sqlite,
+    Postgres,
+}
+
+pub struct Database {
+    pub engine: Engine,
+    /// `sqlite://FILE`, or `postgres://user@host:port`.
+    server: String,
+    name: String,
+}
+
+/// A reservation here.
+pub struct Reservation {
+    pub id: String,
+    pub status: String,
+    pub booking_id: String,
+    pub quantity: i64,
+}
+
+impl Database {
+    pub async fn create(engine: Engine, folder: &Path) -> Self {
+        let (server, name) = match engine {
+            Engine::Sqlite => (format!("sqlite://{}", folder.join("reservations.db").display()), String::new()),
+            Engine::Postgres => (postgres_server(), format!("chaos_{}", uuid::Uuid::new_v4().simple())),
+        };
+        let database = Self { engine, server, name };
+        if engine == Engine::Postgres {
+            database.administrate(&format!("CREATE DATABASE {} TEMPLATE template0", database.name)).await;
+        }
+        database
+    }
+
+    pub async fn remove(&self) {
+        if self.engine == Engine::Postgres {
+            self.administrate(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name)).await;
+        }
+    }
+
+    /// `host:port` of PostgreSQL.
+    pub fn address(&self) -> String {
+        self.server.rsplit_once(['@', '/']).map_or("", |(_, address)| address).to_owned()
+    }
+
+    /// Where a process finds it: the file, or PostgreSQL through a wire.
+    pub fn url(&self, through: Option<u16>) -> String {
+        match through {
+            None => format!("{}?mode=rwc", self.server),
+            Some(port) => {
+                let (before, _) = self.server.rsplit_once('@').expect("user@host");
+                format!("{before}@127.0.0.1:{port}/{}?sslmode=disable", self.name)
+            }
+        }
+    }
+
+    /// Every write waits for that long; reads go on.
+    pub async fn block_writes(&self, length: Duration) {
+        let connection = self.connect().await;
+        let lock = match self.engine {
+            Engine::Sqlite => "BEGIN IMMEDIATE",
+            Engine::Postgres => "BEGIN; LOCK TABLE idempotency_key, reservation IN SHARE MODE",
+        };
+        // Where others write without a pause it may not get the lock at all.
+        if connection.execute_unprepared(lock).await.is_ok() {
+            tokio::time::sleep(length).await;
+        }
+        let _ = connection.close().await;
+    }
+
+    /// Every session is ended by the server (PostgreSQL).
+    pub async fn end_sessions(&self) {
+        let sql = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'", self.name);
+        self.administrate(&sql).await;
+    }
+
+    /// How many keys are not settled: one that only an operator can settle is not counted.
+    pub async fn unsettled(&self) -> i64 {
+        let sql = "SELECT count(*) AS n FROM idempotency_key WHERE state = 'in_progress' OR next_look_at_ms IS NOT NULL";
+        self.rows(sql).await.first().map_or(0, |row| row.try_get("", "n").expect("a number"))
+    }
+
+    /// State, reference and attempts of every key that is neither completed nor finally released.
+    pub async fn open_keys(&self) -> Vec<(String, String)> {
+        let sql = "SELECT state, reference FROM idempotency_key WHERE state IN ('in_progress', 'outcome_unknown') \
+             OR next_look_at_ms IS NOT NULL";
+        let text = |row: &QueryResult, column| row.try_get("", column).expect("a text");
+        self.rows(sql).await.iter().map(|row| (text(row, "state"), text(row, "reference"))).collect()
+    }
+
+    pub async fn reservations(&self) -> Vec<Reservation> {
+        let rows = self.rows("SELECT id, status, booking_id, quantity FROM reservation").await;
+        let text = |row: &QueryResult, column| row.try_get("", column).expect("a text");
+        let read = |row| Reservation {
+            id: text(row, "id"),
+            status: text(row, "status"),
+            booking_id: text(row, "booking_id"),
+            quantity: row.try_get("", "quantity").expect("a number"),
+        };
+        rows.iter().map(read).collect()
+    }
+
+    async fn rows(&self, sql: &str) -> Vec<QueryResult> {
+        let backend = match self.engine {
+            Engine::Sqlite => DbBackend::Sqlite,
+            Engine::Postgres => DbBackend::Postgres,
+        };
+        let connection = self.connect().await;
+        let rows = connection.query_all_raw(Statement::from_string(backend, sql)).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+        let _ = connection.close().await;
+        rows
+    }
+
+    async fn connect(&self) -> DatabaseConnection {
+        match self.engine {
+            Engine::Sqlite => open(&self.server).await,
+            Engine::Postgres => open(&format!("{}/{}", self.server, self.name)).await,
+        }
+    }
+
+    async fn administrate(&self, sql: &str) {
+        let connection = open(&format!("{}/postgres", self.server)).await;
+        connection.execute_unprepared(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+        let _ = connection.close().await;
+    }
+}
+
+async fn open(url: &str) -> DatabaseConnection {
+    let mut options = ConnectOptions::new(url);
+    options.max_connections(1).sqlx_logging(false);
+    Sea::connect(options).await.unwrap_or_else(|e| panic!("our own connection to {url}: {e}"))
+}
+
+/// `postgres://user:password@host:port`.
+fn postgres_server() -> String {
+    let url = std::env::var("TEST_DATABASE_URL").ok().filter(|url| !url.is_empty());
+    let url = url.expect("PostgreSQL needs TEST_DATABASE_URL: run it as '.ci/with-postgres cargo test --workspace' (make does)");
+    let (scheme, rest) = url.split_once("://").expect("TEST_DATABASE_URL is an address");
+    assert!(rest.contains('@'), "TEST_DATABASE_URL must look like postgres://user@host:port/postgres");
+    format!("{scheme}://{}", rest.split('/').next().expect("a server"))
+}
