@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 
 # Most tests wait for leases and time-outs rather than for the processor, so more run at once than there are cores.
-export RUST_TEST_THREADS ?= 6
+export RUST_TEST_THREADS ?= 4
 
 CARGO_DENY_VERSION := 0.20.2
 

@@ -107,8 +107,15 @@ impl Proxy {
     }
 
     async fn up(&self) {
-        let listener = super::wait::eventually("the port of a wire is free", async || TcpListener::bind(("127.0.0.1", self.0.port)).await.ok());
-        let listener = listener.await;
+        let mut listener = TcpListener::bind(("127.0.0.1", self.0.port)).await;
+        for _ in 0..100 {
+            if listener.is_ok() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            listener = TcpListener::bind(("127.0.0.1", self.0.port)).await;
+        }
+        let listener = listener.expect("the port of a wire is free");
         let proxy = self.clone();
         let listening = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
