@@ -16,8 +16,8 @@ use crate::service::Service;
 
 /// The account of an open server.
 pub const LOCAL_ACCOUNT: &str = "local";
-/// A revoked token is refused within this, in every process.
-pub const TOKEN_CACHE: Duration = Duration::from_secs(5);
+/// A token is believed for so long without a look. A revoked one is refused within 5 s in every process: the look itself takes time, too.
+const TOKEN_CACHE: Duration = Duration::from_secs(4);
 const SCHEME: &str = "bearerToken";
 
 /// The authenticated caller: the first thing that every operation takes.

@@ -6,7 +6,6 @@ use jobs::booking::http::{HttpBookingSystem, HttpSettings};
 use jobs::booking::{Looked, Nothing, Sent, Unknown};
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
-use serde_json::Value;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -74,15 +73,16 @@ impl Script {
         answer
     }
 
-    /// Read by hand: the id of a booking that the body shows.
+    /// The id of a booking that the body shows; a member that is there twice is not readable.
     fn booking_id(&self, must_name: bool) -> Option<String> {
-        let body: Value = serde_json::from_slice(&self.body).ok()?;
-        let id = body.as_object()?.get("booking_id")?.as_str()?;
-        let named = match body.get("reference") {
-            None | Some(Value::Null) => !must_name,
-            Some(reference) => reference == REFERENCE,
-        };
-        (named && (1..=255).contains(&id.chars().count()) && !id.contains('\0')).then(|| id.to_owned())
+        #[derive(serde::Deserialize)]
+        struct Shown {
+            booking_id: String,
+            reference: Option<String>,
+        }
+        let Shown { booking_id, reference } = serde_json::from_slice(&self.body).ok()?;
+        let named = reference.map_or(!must_name, |reference| reference == REFERENCE);
+        (named && (1..=255).contains(&booking_id.chars().count()) && !booking_id.contains('\0')).then_some(booking_id)
     }
 
     fn is_json(&self) -> bool {

@@ -55,7 +55,11 @@ async fn a_hundred_slow_senders_and_endless_ones_cost_nobody_else(case: &Case) {
     for sender in endless {
         // It never reads while it writes, so the answer may be lost with the connection.
         if let Some(reply) = sender.await.unwrap() {
-            reply.expect_problem(413, "body-too-large");
+            // On a machine so slow that the limit is not reached within the time, the time is what ends it.
+            match reply.status {
+                408 => reply.expect_problem(408, "request-timeout"),
+                _ => reply.expect_problem(413, "body-too-large"),
+            };
         }
     }
     let peak_kib = service.peak_memory_kib().unwrap_or_default();
