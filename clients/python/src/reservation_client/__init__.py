@@ -1,0 +1,27 @@
+"""Reservations that can be retried safely: one key per intent, kept until its answer is final."""
+
+from ._client import Answer, Client
+from ._errors import IntentMismatch, KeyReused, NeedsCorrection, OutcomeUnknown, Rejected, ReservationError
+from ._models import ChangeReservation, FieldError, NewReservation, Problem, Reservation
+from ._store import FileStore, MemoryStore, Record, SavedAnswer, Store
+
+__all__ = [
+    "Answer",
+    "ChangeReservation",
+    "Client",
+    "FieldError",
+    "FileStore",
+    "IntentMismatch",
+    "KeyReused",
+    "MemoryStore",
+    "NeedsCorrection",
+    "NewReservation",
+    "OutcomeUnknown",
+    "Problem",
+    "Record",
+    "Rejected",
+    "Reservation",
+    "ReservationError",
+    "SavedAnswer",
+    "Store",
+]

@@ -1,0 +1,37 @@
+"""How an operation can end without a reservation."""
+
+from ._models import Problem
+
+
+class ReservationError(Exception):
+    """Every error of this package. ``problem`` is the server's last problem document, if it sent one."""
+
+    def __init__(self, message: str, *, problem: Problem | None = None, attempts: int = 0) -> None:
+        super().__init__(message)
+        self.problem = problem
+        self.attempts = attempts
+
+    @property
+    def code(self) -> str | None:
+        """The problem's code, such as ``booking-rejected``."""
+        return self.problem["code"] if self.problem else None
+
+
+class Rejected(ReservationError):
+    """Final: the booking system said no. The same intent gives the same error for ever."""
+
+
+class NeedsCorrection(ReservationError):
+    """A mistake in the request. The key is kept: call again under the same intent with what was wrong put right."""
+
+
+class KeyReused(ReservationError):
+    """The key belongs to another request: a mistake in the program. Never "mend" it with a new key."""
+
+
+class OutcomeUnknown(ReservationError):
+    """Not known (yet) whether it is booked. Call again later under the same intent; never make a new one for it."""
+
+
+class IntentMismatch(ReservationError):
+    """This intent was begun with another request. Nothing was sent."""

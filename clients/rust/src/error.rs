@@ -1,0 +1,76 @@
+//! How an operation can end without a reservation.
+
+use crate::Problem;
+
+/// Why there is no reservation.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Final: the booking system said no. The same intent gives the same error for ever.
+    #[error("{} {}", problem.title, problem.detail)]
+    Rejected {
+        /// The server's answer.
+        problem: Box<Problem>,
+        /// HTTP requests of this call.
+        attempts: u32,
+    },
+    /// A mistake in the request. The key is kept: call again under the same intent with what was wrong put right.
+    #[error("{} {}", problem.title, problem.detail)]
+    NeedsCorrection {
+        /// The server's answer.
+        problem: Box<Problem>,
+        /// HTTP requests of this call.
+        attempts: u32,
+    },
+    /// The key belongs to another request: a mistake in the program. Never "mend" it with a new key.
+    #[error("{} {}", problem.title, problem.detail)]
+    KeyReused {
+        /// The server's answer.
+        problem: Box<Problem>,
+        /// HTTP requests of this call.
+        attempts: u32,
+    },
+    /// Not known (yet) whether it is booked. Call again later under the same intent; never make a new one for it.
+    #[error("no final answer in time: {reason}")]
+    OutcomeUnknown {
+        /// How the last attempt ended.
+        reason: String,
+        /// The last problem document, if the server sent one.
+        problem: Option<Box<Problem>>,
+        /// HTTP requests of this call.
+        attempts: u32,
+    },
+    /// This intent was begun with another request. Nothing was sent.
+    #[error("this intent was begun with another request")]
+    IntentMismatch,
+    /// The store failed. Call again under the same intent.
+    #[error("the store of intents failed")]
+    Store(#[from] std::io::Error),
+    /// The request could not be built, for instance from a base URL that is not one. Nothing was sent.
+    #[error("the request cannot be sent")]
+    Request(#[from] reqwest::Error),
+}
+
+impl Error {
+    /// The server's last problem document, if it sent one.
+    #[must_use]
+    pub fn problem(&self) -> Option<&Problem> {
+        match self {
+            Self::Rejected { problem, .. } | Self::NeedsCorrection { problem, .. } | Self::KeyReused { problem, .. } => Some(problem),
+            Self::OutcomeUnknown { problem, .. } => problem.as_deref(),
+            Self::IntentMismatch | Self::Store(_) | Self::Request(_) => None,
+        }
+    }
+
+    /// HTTP requests of the call that failed.
+    #[must_use]
+    pub fn attempts(&self) -> u32 {
+        match self {
+            Self::Rejected { attempts, .. }
+            | Self::NeedsCorrection { attempts, .. }
+            | Self::KeyReused { attempts, .. }
+            | Self::OutcomeUnknown { attempts, .. } => *attempts,
+            Self::IntentMismatch | Self::Store(_) | Self::Request(_) => 0,
+        }
+    }
+}

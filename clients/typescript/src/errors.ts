@@ -1,0 +1,35 @@
+/** How an operation can end without a reservation. */
+import type { Problem } from "./models.js";
+
+/** Every error of this package. `problem` is the server's last problem document, if it sent one. */
+export class ReservationError extends Error {
+  readonly problem: Problem | undefined;
+  readonly attempts: number;
+
+  constructor(message: string, problem?: Problem, attempts = 0, options?: ErrorOptions) {
+    super(message, options);
+    this.name = new.target.name;
+    this.problem = problem;
+    this.attempts = attempts;
+  }
+
+  /** The problem's code, such as `booking-rejected`. */
+  get code(): string | undefined {
+    return this.problem?.code;
+  }
+}
+
+/** Final: the booking system said no. The same intent gives the same error for ever. */
+export class Rejected extends ReservationError {}
+
+/** A mistake in the request. The key is kept: call again under the same intent with what was wrong put right. */
+export class NeedsCorrection extends ReservationError {}
+
+/** The key belongs to another request: a mistake in the program. Never "mend" it with a new key. */
+export class KeyReused extends ReservationError {}
+
+/** Not known (yet) whether it is booked. Call again later under the same intent; never make a new one for it. */
+export class OutcomeUnknown extends ReservationError {}
+
+/** This intent was begun with another request. Nothing was sent. */
+export class IntentMismatch extends ReservationError {}
