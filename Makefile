@@ -8,7 +8,7 @@ export RUST_TEST_THREADS ?= 4
 
 CARGO_DENY_VERSION := 0.20.2
 
-.PHONY: help build test test-contract lint lint-openapi openapi bench deny-installed
+.PHONY: help build test test-contract lint lint-openapi openapi chaos bench deny-installed
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -34,8 +34,15 @@ openapi: ## regenerate openapi.yaml from the code
 	cargo run -q -p api -- openapi > openapi.yaml.new
 	mv openapi.yaml.new openapi.yaml
 
+chaos: build ## kill, pause, cut and delay everything under load, and compare all in the end (SECONDS=600 SEED=1 DB=sqlite FAULTS=kill,pause)
+	CHAOS_SEED=$(SEED) CHAOS_SECONDS=$(SECONDS) CHAOS_FAULTS=$(FAULTS) .ci/with-postgres cargo test -p api --test chaos -- $(DB) --nocapture
+
 bench: ## run the benchmarks, on SQLite and on PostgreSQL (BENCH="--seconds 10 --connections 1,16")
 	.ci/with-postgres cargo bench -p api --bench requests -- $(BENCH)
+
+chaos: build ## break everything at random and compare (SECONDS=60 SEED=7 DB=sqlite FAULTS=kill,pause)
+	CHAOS_SECONDS=$(or $(SECONDS),60) CHAOS_SEED=$(SEED) CHAOS_FAULTS=$(FAULTS) \
+		$(if $(filter sqlite,$(DB)),,.ci/with-postgres) cargo test -q -p api --test chaos -- --nocapture --test-threads=1 $(DB)
 
 # Unoptimised: it runs for a second, and compiles in a third of the time.
 deny-installed:

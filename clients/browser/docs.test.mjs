@@ -58,11 +58,13 @@ async function setBody(page, change) {
 
 /** Presses Execute; gives the request as it was sent, and the answer as the page shows it. */
 async function execute(page) {
+  const clear = page.locator(`${CREATE} .btn-clear`);
+  if (await clear.isVisible()) await clear.click(); // else the answer before would be taken for this one
   const answered = page.waitForResponse((response) => response.request().method() === "POST");
   await page.click(`${CREATE} .btn.execute`);
   const response = await answered;
   const shown = page.locator(`${CREATE} .live-responses-table`);
-  await shown.getByText(response.headers()["date"]).waitFor();
+  await shown.waitFor();
   return {
     request: response.request(),
     status: Number(/^\d+/.exec(await shown.locator("tbody .response-col_status").innerText())?.[0]),

@@ -103,6 +103,9 @@ fn decide(world: &World, intent: &Intent, reply: Option<Reply>) -> Next {
     if reply.status == 202 {
         return Next::Again(Duration::from_secs(1));
     }
+    if reply.status == 500 {
+        world.ledger.violation(format!("an error that nobody foresaw: {intent:?}: {reply:?}"));
+    }
     let after = reply.header("retry-after").and_then(|v| v.parse().ok()).map(Duration::from_secs);
     let retry = serde_json::from_slice::<serde_json::Value>(reply.body()).ok().and_then(|p| p["retry"].as_str().map(str::to_owned));
     match (retry.as_deref(), after) {

@@ -1,7 +1,7 @@
 //! Chaos: several `api` and `jobs` processes on one database, a booking system that misbehaves, wires that are cut and held up, processes
 //! that are killed and paused, and callers that retry as documented. Then calm, and an oracle that compares everything.
 //!
-//! `cargo test` runs a short storm on each database; `make chaos` a long one. `docs/chaos.md` tells more.
+//! `make chaos` runs a short storm on each database, or as long a one as it is asked for.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a test that cannot go on says so and stops")]
 
 mod behaviour;

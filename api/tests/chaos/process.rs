@@ -49,7 +49,7 @@ impl Process {
 
     /// Whoever gets it may stop and start it; nobody else does until it is given back.
     pub fn take(&self) -> Option<Taken<'_>> {
-        (!self.taken.swap(true, Ordering::SeqCst)).then_some(Taken(self))
+        (!self.taken.swap(true, Ordering::SeqCst)).then(|| Taken(self))
     }
 
     pub fn log(&self) -> String {

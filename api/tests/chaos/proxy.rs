@@ -10,12 +10,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-/// A port nobody listens on, below those the system gives to outgoing connections; never the same one twice.
+/// A port nobody listens on, below those that the system gives to outgoing connections and that the other tests take: it stays free
+/// while its process is dead. Never the same one twice.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = (std::process::id() % 97) as u16 * 120;
-    for _ in 0..12_000 {
-        let port = 20_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 12_000;
+    let start = (std::process::id() % 50) as u16 * 200;
+    for _ in 0..10_000 {
+        let port = 10_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
         if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }
