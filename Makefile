@@ -34,9 +34,6 @@ openapi: ## regenerate openapi.yaml from the code
 	cargo run -q -p api -- openapi > openapi.yaml.new
 	mv openapi.yaml.new openapi.yaml
 
-chaos: build ## kill, pause, cut and delay everything under load, and compare all in the end (SECONDS=600 SEED=1 DB=sqlite FAULTS=kill,pause)
-	CHAOS_SEED=$(SEED) CHAOS_SECONDS=$(SECONDS) CHAOS_FAULTS=$(FAULTS) .ci/with-postgres cargo test -p api --test chaos -- $(DB) --nocapture
-
 bench: ## run the benchmarks, on SQLite and on PostgreSQL (BENCH="--seconds 10 --connections 1,16")
 	.ci/with-postgres cargo bench -p api --bench requests -- $(BENCH)
 
