@@ -1,4 +1,5 @@
-//! The state of the model. All times are relative to now and stop counting where nobody tells them apart, so that the states are finitely many.
+//! The state of the model. All times are relative to now and stop counting where nobody tells them apart, so that the states are
+//! finitely many.
 
 use entity::key_state::KeyState;
 
