@@ -101,7 +101,7 @@ async fn ten_keys_make_ten_reservations(case: &Case) {
 /// B45
 async fn an_expired_key_is_as_good_as_new_before_anything_deletes_it(case: &Case) {
     let upstream = case.upstream().await;
-    let service = case.api(&upstream).set("KEY_RETENTION", "2s").set("LEASE", "1s").set("SCHEDULER", "off").start().await;
+    let service = case.api(&upstream).set("KEY_RETENTION", "7s").set("LEASE", "6s").set("SCHEDULER", "off").start().await;
     let (key, body) = (case.key(), case.body());
     let first = service.post(&key, &body).await;
     first.expect_created();
@@ -122,7 +122,8 @@ async fn an_expired_key_is_as_good_as_new_before_anything_deletes_it(case: &Case
 
 /// B15, B16
 async fn failed_work_frees_the_key(case: &Case) {
-    let (upstream, service) = case.started().await;
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("LEASE", "20s").start().await;
     let (key, body) = (case.key(), case.body());
     service.request("POST", "/reservations").key(&key).body("{\"item_code\":").await.expect_problem(400, "request-invalid");
     service.post(&key, &changed(&body, json!({"quantity": 0}))).await.expect_problem(400, "request-invalid");
