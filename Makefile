@@ -8,7 +8,7 @@ export RUST_TEST_THREADS ?= 4
 
 CARGO_DENY_VERSION := 0.20.2
 
-.PHONY: help build test test-contract lint lint-openapi openapi chaos bench deny-installed
+.PHONY: help build test test-contract test-clients test-browser lint lint-openapi openapi chaos bench deny-installed
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -21,6 +21,12 @@ test: build ## run all tests, on SQLite and on PostgreSQL (a private server is s
 
 test-contract: ## run schemathesis against the server, on SQLite and on PostgreSQL (SECONDS_EACH=600 for longer)
 	.ci/contract
+
+test-clients: build ## run the clients' tests: helpers, generated SDKs, docs/try-it.md (KILLS=50 for longer)
+	.ci/clients
+
+test-browser: build ## try Swagger UI in a browser (SCREENSHOTS=docs/images keeps pictures)
+	.ci/browser
 
 lint: deny-installed ## check formatting, lints, licences and sources
 	cargo fmt --all --check

@@ -19,7 +19,7 @@ after(() => browser?.close());
 
 /** Opens the page and notes what a user would not see: other origins, failed loads, errors in the console. */
 async function open(address, options = {}) {
-  const page = await browser.newPage({ viewport: { width: 1000, height: 900 }, ...options });
+  const page = await browser.newPage({ viewport: { width: 1000, height: 760 }, ...options });
   page.setDefaultTimeout(20_000);
   const faults = [];
   const { origin } = new URL(address);
@@ -77,6 +77,7 @@ async function picture(page, name) {
   if (PICTURES) await page.screenshot({ path: `${PICTURES}/${name}.png` });
 }
 
+// B60
 test("what the page tells a newcomer to try", async () => {
   const service = await startService();
   try {
@@ -110,15 +111,19 @@ test("what the page tells a newcomer to try", async () => {
 
     await page.click("#new-key");
     assert.notEqual(await keyInput(page).inputValue(), key);
-    await setBody(page, { item_code: "SLOW-5" });
-    const slow = page.waitForResponse((response) => response.status() === 201);
-    await page.click(`${CREATE} .btn.execute`);
+    await setBody(page, { item_code: "SLOW-8" });
+    const prefer = page.locator(`${CREATE} input[placeholder="Prefer"]`);
+    await prefer.fill("respond-async");
+    assert.equal((await execute(page)).status, 202);
+    await prefer.fill("");
     const busy = await execute(page);
     assert.equal(busy.status, 409);
     assert.match(busy.text, /key-in-progress/);
     assert.match(busy.text, /retry-after: \d/);
-    await slow;
-    assert.match((await execute(page)).text, /idempotent-replayed: true/);
+    await prefer.fill("wait=20");
+    const settled = await execute(page);
+    assert.equal(settled.status, 201);
+    assert.match(settled.text, /idempotent-replayed: true/);
 
     assert.deepEqual(faults, []);
     await page.close();
@@ -147,6 +152,29 @@ test("dark, where the user's system is", async () => {
   }
 });
 
+test("SLOW-5 twice, in two tabs with one key", async () => {
+  const service = await startService();
+  try {
+    const tabs = [await open(`${service.url}/docs`), await open(`${service.url}/docs`)];
+    for (const { page } of tabs) {
+      await authorize(page);
+      await tryItOut(page);
+      await setBody(page, { item_code: "SLOW-5" });
+    }
+    const [{ page: first }, { page: second }] = tabs;
+    await keyInput(second).fill(await keyInput(first).inputValue());
+    const sent = first.waitForRequest((request) => request.method() === "POST");
+    const running = execute(first);
+    await sent;
+    assert.equal((await execute(second)).status, 409);
+    assert.equal((await running).status, 201);
+    assert.match((await execute(second)).text, /idempotent-replayed: true/);
+    for (const { page } of tabs) await page.close();
+  } finally {
+    await service.stop();
+  }
+});
+
 test("without a token the page shows why", async () => {
   const service = await startService();
   try {
@@ -161,6 +189,7 @@ test("without a token the page shows why", async () => {
   }
 });
 
+// B59
 for (const strips of [true, false]) {
   test(`under a sub-path, behind a proxy that ${strips ? "strips it" : "passes it on"}`, async (t) => {
     const port = await freePort();

@@ -7,15 +7,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const API = process.env.API ?? new URL("../../target/debug/api", import.meta.url).pathname;
+const TARGET = process.env.CARGO_TARGET_DIR ?? new URL("../../target", import.meta.url).pathname;
+const API = process.env.API ?? `${TARGET}/debug/api`;
 export const TOKEN = "a-token-for-this-run-only";
 
+/** Below the ports that connections are given, so that nobody else has it by the time it is used. */
 export function freePort() {
   return new Promise((resolve) => {
-    const probe = createSocket().listen(0, "127.0.0.1", () => {
-      const { port } = probe.address();
-      probe.close(() => resolve(port));
-    });
+    const port = 20000 + Math.floor(Math.random() * 12000);
+    const probe = createSocket();
+    probe.once("error", () => resolve(freePort()));
+    probe.listen(port, "127.0.0.1", () => probe.close(() => resolve(port)));
   });
 }
 
@@ -31,7 +33,7 @@ export async function startService(settings = {}) {
     API_TOKENS: `acme:${TOKEN}`,
     ...settings,
   };
-  const child = spawn(API, { env, stdio: ["ignore", "ignore", "inherit"] });
+  const child = spawn(API, { env, stdio: "ignore" });
   const url = `http://127.0.0.1:${port}`;
   for (let tries = 0; ; tries += 1) {
     const ready = await fetch(`${url}/health/ready`).catch(() => undefined);

@@ -1,17 +1,14 @@
 """How to run a program of each language's helper. `.ci/clients` has built them."""
 
 import json
-import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from typing import Any
 
-from service import ROOT
+from service import ROOT, target
 
 CLIENTS = ROOT / "clients"
-RUST = Path(os.environ.get("CLIENTS_TARGET", CLIENTS / "rust/target")) / "debug/examples"
 
 
 def command(language: str, program: str) -> list[str]:
@@ -22,7 +19,7 @@ def command(language: str, program: str) -> list[str]:
         case "typescript":
             return ["node", str(CLIENTS / f"typescript/dist/examples/{program.replace('_', '-')}.js")]
         case _:
-            return [str(RUST / program)]
+            return [str(target(CLIENTS / "rust") / "debug/examples" / program)]
 
 
 LANGUAGES = ["python", "typescript", "rust"]

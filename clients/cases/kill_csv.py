@@ -1,6 +1,6 @@
 """Books ten rows of a CSV file with each language's example program, killed at a random moment and run again: ten bookings.
 
-    python kill_csv.py [TIMES] [LANGUAGE...]
+python kill_csv.py [TIMES] [LANGUAGE...]
 """
 
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 from helpers import LANGUAGES, command
 from service import Service
 
-# Two rows make the booking system slow or break, so that kills also meet requests under way.
+# Three rows make the booking system slow or break, so that kills also meet requests under way.
 ITEMS = ["ROOM-101", "ROOM-102", "SLOW-1", "ROOM-103", "DROP", "ROOM-104", "ROOM-105", "ERROR", "ROOM-106", "ROOM-107"]
 
 

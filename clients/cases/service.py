@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import socket
 import subprocess
 import tempfile
@@ -13,11 +14,21 @@ from typing import Any, Self
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def target(workspace: Path) -> Path:
+    """Where cargo puts what it builds."""
+    return Path(os.environ.get("CARGO_TARGET_DIR", workspace / "target"))
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Below the ports that connections are given, so that nobody else has it by the time it is used."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 class Service:
@@ -34,7 +45,7 @@ class Service:
             "SANDBOX_LISTEN": f"127.0.0.1:{self.sandbox_port}",
         }
         self.log = self.folder / "server.log"
-        binary = os.environ.get("API", str(ROOT / "target/debug/api"))
+        binary = os.environ.get("API", str(target(ROOT) / "debug/api"))
         with self.log.open("w") as log:
             self._process = subprocess.Popen([binary], env=environment | settings, stdout=log, stderr=subprocess.STDOUT)
 

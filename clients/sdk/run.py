@@ -21,7 +21,7 @@ CLIENTS = HERE.parent
 sys.path.insert(0, str(CLIENTS / "cases"))
 
 import proxy as p  # noqa: E402
-from service import ROOT, Service  # noqa: E402
+from service import ROOT, Service, target  # noqa: E402
 
 DOCUMENT = ROOT / "openapi.yaml"
 BUILD = CLIENTS / ".build/sdk"
@@ -51,6 +51,7 @@ def compare(generated: list[str], wanted: list[str]) -> None:
         sys.exit(f"generated {sorted(generated)}, the document has {sorted(wanted)}")
 
 
+# B63
 def python(url: str, token: str) -> None:
     folder = BUILD / "python"
     # Its own formatter must be found: without it the generator warns.
@@ -64,6 +65,7 @@ def python(url: str, token: str) -> None:
     run(sys.executable, HERE / "check.py", url, token)
 
 
+# B64
 def typescript(url: str, token: str) -> None:
     folder = HERE / "typescript"
     run("npm", "ci", "--no-audit", "--no-fund", cwd=folder)
@@ -73,16 +75,19 @@ def typescript(url: str, token: str) -> None:
     run("node", folder / "dist/check.js", url, token)
 
 
+# B62
 def rust(url: str, token: str) -> None:
     folder = CLIENTS / "rust"
-    target = Path(os.environ.get("CLIENTS_TARGET", folder / "target"))
-    run("cargo", "build", "--quiet", "--locked", "--package", "reservation-sdk", "--target-dir", target, cwd=folder)
-    messages = run("cargo", "build", "--locked", "--package", "reservation-sdk", "--target-dir", target, "--message-format=json", "--quiet", cwd=folder)
+    build = ["cargo", "build", "--quiet", "--locked", "--package", "reservation-sdk"]
+    run(*build, cwd=folder)
+    messages = run(*build, "--message-format=json", cwd=folder)
     scripts = [line for line in map(json.loads, messages.splitlines()) if line["reason"] == "build-script-executed"]
     (out,) = [line["out_dir"] for line in scripts if "reservation-sdk" in line["package_id"]]
-    client = re.search(r"^impl Client \{\n.*?^\}", (Path(out) / "sdk.rs").read_text().split("impl ClientHooks")[1], re.DOTALL | re.MULTILINE)
+    client = re.search(
+        r"^impl Client \{\n.*?^\}", (Path(out) / "sdk.rs").read_text().split("impl ClientHooks")[1], re.DOTALL | re.MULTILINE
+    )
     compare(re.findall(r"pub fn (\w+)\(&self\)", client[0] if client else ""), [snake(name) for name in operations()])
-    run(target / "debug/reservation-sdk", url, token)
+    run(target(folder) / "debug/reservation-sdk", url, token)
 
 
 def go(url: str, token: str) -> None:
@@ -93,14 +98,17 @@ def go(url: str, token: str) -> None:
     document = folder / "openapi.yaml"
     document.write_text(re.sub(r'(?m)^(\s+(?:- )?url: )"\."$', r'\1"http://localhost"', DOCUMENT.read_text()))
     options = "packageName=reservations,withGoMod=false,enumClassPrefix=true"
-    only = "apis,models,supportingFiles=client.go:configuration.go:response.go:utils.go,apiTests=false,modelTests=false,apiDocs=false,modelDocs=false"
+    only = "apis,models,supportingFiles=client.go:configuration.go:response.go:utils.go"
+    only += ",apiTests=false,modelTests=false,apiDocs=false,modelDocs=false"
     generate = ["openapi-generator-cli", "generate", "-g", "go", "-i", document, "-o", folder / "reservations"]
     run(*generate, "--additional-properties", options, "--global-property", only)
     (folder / "go.mod").write_text("module check\n\ngo 1.19\n")
     shutil.copy(HERE / "main.go", folder)
     run("go", "vet", "./...", cwd=folder)
     run("go", "build", "-o", "check", ".", cwd=folder)
-    found = re.findall(r"^func \(a \*\w+Service\) (\w+)Execute\(", "".join(file.read_text() for file in folder.glob("reservations/api_*.go")), re.MULTILINE)
+    found = re.findall(
+        r"^func \(a \*\w+Service\) (\w+)Execute\(", "".join(file.read_text() for file in folder.glob("reservations/api_*.go")), re.MULTILINE
+    )
     compare(found, [name[0].upper() + name[1:] for name in operations()])
     run(folder / "check", url, token)
 

@@ -230,11 +230,8 @@ impl Client {
         let end = Instant::now() + deadline;
         let attempts = std::sync::atomic::AtomicU32::new(0);
         let last_problem = Mutex::new(None);
-        let pauses = ExponentialBuilder::new()
-            .with_min_delay(self.pause)
-            .with_max_delay(LONGEST_PAUSE)
-            .with_factor(2.0)
-            .without_max_times();
+        let pauses =
+            ExponentialBuilder::new().with_min_delay(self.pause).with_max_delay(LONGEST_PAUSE).with_factor(2.0).without_max_times();
         let attempt = || async {
             attempts.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let result = self.send(sending, end).await;

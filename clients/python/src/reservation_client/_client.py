@@ -183,9 +183,7 @@ class Client:
             raise _error(result.problem, attempts)
         return result, attempts
 
-    def _send(
-        self, method: str, path: str, headers: dict[str, str], body: dict[str, Any] | None, success: int, end: float
-    ) -> Done | Final:
+    def _send(self, method: str, path: str, headers: dict[str, str], body: dict[str, Any] | None, success: int, end: float) -> Done | Final:
         if self._token is not None:
             headers = headers | {"Authorization": f"Bearer {self._token}"}
         end = min(end, time.monotonic() + self._attempt_timeout)
