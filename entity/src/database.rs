@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use sea_orm::sqlx::Connection;
 use sea_orm::{
     ConnectOptions, ConnectionTrait, DatabaseBackend, DatabaseConnection, DatabaseTransaction, DbErr, QueryResult, SqliteTransactionMode,
     Statement, TransactionOptions, TransactionTrait, Value,
@@ -71,6 +72,9 @@ impl Database {
             options.map_sqlx_sqlite_opts(move |o| {
                 o.pragma("journal_mode", "WAL").pragma("synchronous", "FULL").pragma("foreign_keys", "ON").busy_timeout(busy)
             });
+            // A full disk makes SQLite end a transaction by itself; the library goes on counting it, and would make every later one a
+            // part of a transaction that never commits. Such a connection is closed, and a new one opened.
+            options.map_sqlx_sqlite_before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }));
             options
         };
         let write = open(sqlite(1)).await?;
@@ -114,8 +118,9 @@ impl Database {
         around(name, self.read.query_all_raw(self.statement(sql, values))).await
     }
 
+    /// Reads to the end, not just to the row: SQLite shows the row of a `RETURNING` before it commits, and only the end tells whether it did.
     pub(crate) async fn write_one(&self, name: &str, sql: &str, values: Vec<Value>) -> Result<Option<QueryResult>, StoreError> {
-        around(name, self.write.query_one_raw(self.statement(sql, values))).await
+        Ok(self.write_all(name, sql, values).await?.into_iter().next())
     }
 
     pub(crate) async fn write_all(&self, name: &str, sql: &str, values: Vec<Value>) -> Result<Vec<QueryResult>, StoreError> {

@@ -3,5 +3,6 @@
 
 mod changes;
 mod choke_points;
+mod failed_commits;
 mod lifecycle;
 mod support;
