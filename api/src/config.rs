@@ -81,10 +81,10 @@ pub struct Settings {
 #[command(next_help_heading = "API")]
 pub struct HttpArgs {
     /// Where the API listens; without tokens only a loopback address
-    #[arg(long, env, value_name = "ADDRESS", default_value = "127.0.0.1:8000", global = true)]
+    #[arg(long, env, value_name = "ADDRESS", default_value = "127.0.0.1:8000", value_parser = socket_address, global = true)]
     pub listen: SocketAddr,
     /// Where the sandbox listens; beside `api`, if not set and taken, on a free port
-    #[arg(long, env, value_name = "ADDRESS", global = true)]
+    #[arg(long, env, value_name = "ADDRESS", value_parser = socket_address, global = true)]
     pub sandbox_listen: Option<SocketAddr>,
     /// Whether the jobs run inside `api`
     #[arg(long, env, value_name = "WHERE", default_value = "embedded", global = true)]
@@ -178,6 +178,10 @@ fn account(text: &str) -> Result<String, String> {
     }
 }
 
+fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "an IP address and a port, such as 127.0.0.1:8000 or [::1]:8000".into())
+}
+
 fn role(text: &str) -> Result<Role, String> {
     Role::from_name(text).ok_or_else(|| "client or operator".into())
 }
@@ -197,8 +201,9 @@ fn api_tokens(text: &str) -> Result<TokenList, String> {
         }
         Ok((account(name.trim())?, token.to_owned()))
     };
-    let entries: Vec<&str> = text.split(',').map(str::trim).filter(|e| !e.is_empty()).collect();
-    entries.into_iter().map(entry).collect::<Result<_, _>>().map(TokenList)
+    // A comma at the end is no mistake, a list of nothing is.
+    let entries = text.trim_end_matches(',').split(',').map(str::trim);
+    entries.map(entry).collect::<Result<_, _>>().map(TokenList)
 }
 
 fn size_bytes(text: &str) -> Result<usize, String> {
@@ -263,7 +268,7 @@ mod tests {
             assert!(cors_origins(bad).is_err(), "{bad}");
         }
         assert!(api_tokens("acme:tok-acme-1,other:tok-other-1").is_ok());
-        for bad in ["acme", "acme:", ":token", "a b:token", "acme:to ken"] {
+        for bad in ["", ",", "acme:t,,other:u", "acme", "acme:", ":token", "a b:token", "acme:to ken"] {
             assert!(api_tokens(bad).is_err(), "{bad}");
         }
     }

@@ -13,7 +13,10 @@ async fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
-    jobs::telemetry::start();
+    if let Err(error) = jobs::telemetry::start() {
+        eprintln!("api: {error}");
+        return ExitCode::from(2);
+    }
     match run(arguments).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sea_orm::sqlx::Connection;
 use sea_orm::{
     ConnectOptions, ConnectionTrait, DatabaseBackend, DatabaseConnection, DatabaseTransaction, DbErr, QueryResult, SqliteTransactionMode,
     Statement, TransactionOptions, TransactionTrait, Value,
@@ -12,6 +11,8 @@ use sea_orm::{
 
 use crate::crash_point::{self, Moment};
 use crate::store_error::StoreError;
+
+pub use migration::connect::ConnectError;
 
 /// How to reach the database.
 #[derive(Debug, Clone)]
@@ -22,23 +23,6 @@ pub struct DatabaseSettings {
     pub pool: u32,
     /// How long to wait for a connection, and on SQLite for another process's write lock.
     pub acquire_timeout: Duration,
-}
-
-/// Why no [`Database`] came about.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// The URL names no database we know.
-    #[error("DATABASE_URL must begin with sqlite:// or postgres://")]
-    Scheme,
-    /// Every connection to an in-memory database would be a database of its own, and a forgotten key books twice.
-    #[error("DATABASE_URL: an in-memory SQLite database would forget its keys; name a file")]
-    InMemory,
-    /// The folder of the SQLite file cannot be made.
-    #[error("cannot make the folder of the SQLite file: {0}")]
-    Folder(#[source] std::io::Error),
-    /// The database does not answer.
-    #[error("cannot open the database: {0}")]
-    Unreachable(#[source] DbErr),
 }
 
 /// The database. On SQLite there is one connection that writes, so that our own writers queue up instead of colliding;
@@ -56,29 +40,9 @@ impl Database {
     /// # Errors
     /// [`ConnectError`]; nothing is left open then.
     pub async fn connect(settings: &DatabaseSettings) -> Result<Self, ConnectError> {
-        if settings.url.starts_with("postgres://") || settings.url.starts_with("postgresql://") {
-            let pool = open(options(settings, settings.pool)).await?;
-            return Ok(Self { read: pool.clone(), write: pool, statements: Arc::default() });
-        }
-        if !settings.url.starts_with("sqlite:") {
-            return Err(ConnectError::Scheme);
-        }
-        if settings.url.contains(":memory:") || settings.url.contains("mode=memory") {
-            return Err(ConnectError::InMemory);
-        }
-        let sqlite = |connections| {
-            let mut options = options(settings, connections);
-            let busy = settings.acquire_timeout;
-            options.map_sqlx_sqlite_opts(move |o| {
-                o.pragma("journal_mode", "WAL").pragma("synchronous", "FULL").pragma("foreign_keys", "ON").busy_timeout(busy)
-            });
-            // A full disk makes SQLite end a transaction by itself; the library goes on counting it, and would make every later one a
-            // part of a transaction that never commits. Such a connection is closed, and a new one opened.
-            options.map_sqlx_sqlite_before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }));
-            options
-        };
-        let write = open(sqlite(1)).await?;
-        Ok(Self { read: open(sqlite(settings.pool)).await?, write, statements: Arc::default() })
+        let write = open(settings, if is_sqlite(settings) { 1 } else { settings.pool }).await?;
+        let read = if is_sqlite(settings) { open(settings, settings.pool).await? } else { write.clone() };
+        Ok(Self { read, write, statements: Arc::default() })
     }
 
     /// Brings the schema up to date; safe with many processes at once.
@@ -194,19 +158,13 @@ async fn around<T>(name: &str, statement: impl Future<Output = Result<T, DbErr>>
     Ok(done)
 }
 
-fn options(settings: &DatabaseSettings, connections: u32) -> ConnectOptions {
-    let mut options = ConnectOptions::new(settings.url.clone());
-    options
-        .max_connections(connections)
-        .acquire_timeout(settings.acquire_timeout)
-        .connect_timeout(settings.acquire_timeout)
-        .sqlx_logging(false)
-        // A ping before every acquire would be a round trip a statement.
-        .test_before_acquire_if_idle_for(Duration::from_secs(5));
-    options
+fn is_sqlite(settings: &DatabaseSettings) -> bool {
+    settings.url.starts_with("sqlite:")
 }
 
-async fn open(options: ConnectOptions) -> Result<DatabaseConnection, ConnectError> {
-    migration::create_folder(options.get_url()).map_err(ConnectError::Folder)?;
-    sea_orm::Database::connect(options).await.map_err(ConnectError::Unreachable)
+async fn open(settings: &DatabaseSettings, connections: u32) -> Result<DatabaseConnection, ConnectError> {
+    let mut options = ConnectOptions::new(settings.url.clone());
+    // A ping before every acquire would be a round trip a statement.
+    options.max_connections(connections).test_before_acquire_if_idle_for(Duration::from_secs(5));
+    migration::connect::open(options, settings.acquire_timeout).await
 }

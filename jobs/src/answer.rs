@@ -148,7 +148,7 @@ pub const fn cancelled() -> Answer {
 pub fn rejected(public_base: &str, reservation_id: &str) -> Answer {
     let problem = Rejected {
         r#type: format!("{public_base}/problems/booking-rejected"),
-        title: "The booking system refused",
+        title: "Booking rejected",
         status: 422,
         detail: "The booking system refused this request for good. Sending it again gives this answer again.",
         instance: location(public_base, reservation_id),

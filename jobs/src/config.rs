@@ -1,8 +1,10 @@
 //! The settings that `api` and `jobs` share: each a flag and an environment variable from one definition, checked at the start.
 
+use std::error::Error as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, ValueEnum};
 use entity::database::DatabaseSettings;
 use reqwest::Url;
@@ -18,7 +20,7 @@ use crate::settle::SettleSettings;
 #[command(next_help_heading = "Database")]
 pub struct DatabaseArgs {
     /// `sqlite://FILE?mode=rwc` or `postgres://USER@HOST/NAME`; the schema is brought up to date at the start
-    #[arg(long, env, value_name = "URL", default_value = "sqlite://data/reservations.db?mode=rwc", global = true)]
+    #[arg(long, env, value_name = "URL", default_value = "sqlite://data/reservations.db?mode=rwc", hide_env_values = true, global = true)]
     pub database_url: String,
     /// Connections at most
     #[arg(long, env, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000), global = true)]
@@ -41,10 +43,10 @@ impl DatabaseArgs {
 #[command(next_help_heading = "Booking system")]
 pub struct BookingArgs {
     /// Base address of the booking system; without it `api` starts its sandbox
-    #[arg(long, env, value_name = "URL", global = true)]
+    #[arg(long, env, value_name = "URL", hide_env_values = true, value_parser = base_address, global = true)]
     pub booking_url: Option<Url>,
     /// Bearer token for the booking system
-    #[arg(long, env, value_name = "TOKEN", hide_env_values = true, global = true)]
+    #[arg(long, env, value_name = "TOKEN", hide_env_values = true, value_parser = bearer_token, global = true)]
     pub booking_token: Option<String>,
     /// One call to the booking system, headers and body together
     #[arg(long, env, value_name = "DURATION", default_value = "10s", value_parser = duration, global = true)]
@@ -61,7 +63,7 @@ pub struct BookingArgs {
     /// How long the booking system remembers our key
     #[arg(long, env, value_name = "DURATION", default_value = "24h", value_parser = duration, global = true)]
     pub booking_key_retention: Duration,
-    /// How long after a send "no such booking" is not believed where the booking system does not deduplicate
+    /// How long after BOOKING_TIMEOUT a send may still take effect there: until then neither a refusal nor, without deduplication, "no such booking" is believed
     #[arg(long, env, value_name = "DURATION", default_value = "60s", value_parser = duration_or_zero, global = true)]
     pub absent_after: Duration,
     /// A caller is answered within this, and an attempt stops sending again by then
@@ -95,7 +97,7 @@ pub struct KeyArgs {
     #[arg(long, env, value_name = "DURATION", default_value = "24h", value_parser = duration, global = true)]
     pub key_retention: Duration,
     /// Base address as callers see it through a proxy, sub-path included; part of stored answers, so the same in every process
-    #[arg(long, env, value_name = "URL", global = true)]
+    #[arg(long, env, value_name = "URL", value_parser = base_address, global = true)]
     pub public_url: Option<Url>,
 }
 
@@ -149,13 +151,14 @@ pub fn check(booking: &BookingArgs, keys: &KeyArgs) -> Result<(), String> {
             shown(keys.lease + booking.booking_timeout)
         ));
     }
-    for (name, url) in [("BOOKING_URL", &booking.booking_url), ("PUBLIC_URL", &keys.public_url)] {
-        if url.as_ref().is_some_and(|u| !matches!(u.scheme(), "http" | "https") || u.host_str().is_none_or(str::is_empty)) {
-            return Err(format!("{name} must be an http or https address"));
-        }
-    }
-    if keys.public_url.as_ref().is_some_and(|u| u.query().is_some() || u.fragment().is_some()) {
-        return Err("PUBLIC_URL must have neither a query nor a fragment".into());
+    let settles = booking.booking_timeout + booking.absent_after;
+    if booking.booking_idempotent && booking.booking_key_retention <= settles {
+        return Err(format!(
+            "BOOKING_KEY_RETENTION ({}) must be more than BOOKING_TIMEOUT + ABSENT_AFTER ({}); \
+             a booking system that forgets sooner is BOOKING_IDEMPOTENT=false",
+            shown(booking.booking_key_retention),
+            shown(settles)
+        ));
     }
     Ok(())
 }
@@ -191,7 +194,7 @@ pub fn settle_settings(booking: &BookingArgs, keys: &KeyArgs) -> SettleSettings 
     }
 }
 
-/// Reads flags and environment; a mistake becomes one line on standard error.
+/// Reads flags and environment; a mistake becomes one line on standard error, which repeats no secret.
 ///
 /// # Errors
 /// The exit status: 0 after `--help` and `--version`, else 2.
@@ -202,11 +205,32 @@ pub fn parse<T: Parser>(program: &str) -> Result<T, ExitCode> {
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
-        let text = error.to_string();
-        let first: Vec<_> = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();
-        eprintln!("{program}: {}", first.join(" ").trim_start_matches("error: "));
+        let mut command = T::command();
+        // Only a built one knows how its arguments are shown.
+        command.build();
+        eprintln!("{program}: {}", one_line(&error, &command));
         ExitCode::from(2)
     })
+}
+
+/// What clap says, in one line and without the value of a setting that hides it.
+fn one_line(error: &clap::Error, command: &clap::Command) -> String {
+    let text = error.to_string();
+    let first: Vec<_> = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();
+    let line = first.join(" ").trim_start_matches("error: ").to_owned();
+    let (Some(ContextValue::String(name)), Some(ContextValue::String(value))) =
+        (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
+    else {
+        return line;
+    };
+    let secret = command.get_arguments().any(|a| a.is_hide_env_values_set() && a.to_string() == *name);
+    if !secret {
+        return line;
+    }
+    match error.source() {
+        Some(why) => format!("invalid value for '{name}': {why}"),
+        None => line.replace(value, "..."),
+    }
 }
 
 /// A duration above zero, at most ten years.
@@ -228,4 +252,25 @@ pub fn duration_or_zero(text: &str) -> Result<Duration, String> {
         Ok(_) => Err("must be at most ten years".into()),
         Err(_) => Err("not a duration such as 500ms, 30s or 24h".into()),
     }
+}
+
+/// Base address of a service: http or https, with a host, and nothing behind its path.
+fn base_address(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| error.to_string())?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
+        return Err("must be an http or https address".into());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("must hold neither user nor password".into());
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("must have neither a query nor a fragment".into());
+    }
+    Ok(url)
+}
+
+/// Goes into a header (RFC 6750).
+fn bearer_token(text: &str) -> Result<String, String> {
+    let fits = (1..=4096).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
+    if fits { Ok(text.to_owned()) } else { Err("a token is 1 to 4096 visible ASCII characters".into()) }
 }

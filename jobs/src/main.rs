@@ -58,7 +58,10 @@ async fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
-    jobs::telemetry::start();
+    if let Err(error) = jobs::telemetry::start() {
+        eprintln!("jobs: {error}");
+        return ExitCode::from(2);
+    }
     match run(arguments).await {
         Ok(code) => code,
         Err(error) => {

@@ -22,6 +22,14 @@ pub struct Bounds {
     pub booking_key_retention_ms: i64,
 }
 
+impl Bounds {
+    /// How long after its begin a send is believed to be over: carried out, or never to be.
+    #[must_use]
+    pub const fn settles_after_ms(&self) -> i64 {
+        self.booking_timeout_ms.saturating_add(self.absent_after_ms)
+    }
+}
+
 /// For whom the worker works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
@@ -47,6 +55,15 @@ pub enum Step {
     Stop,
 }
 
+/// How a worker that cannot tell leaves a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Leave {
+    /// `in_progress`, with its lease ended: the release job goes on.
+    EndLease,
+    /// `outcome_unknown`, until the next look.
+    GiveUp,
+}
+
 /// What is known of a key at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Situation {
@@ -60,20 +77,14 @@ impl Situation {
     /// A booking system that has forgotten our key no longer deduplicates, so its offer ends with the age of the reference.
     #[must_use]
     pub fn new(offer: Offer, bounds: &Bounds, reference_age_ms: i64, unknown_send_age_ms: Option<i64>) -> Self {
-        let remembered = reference_age_ms < bounds.booking_key_retention_ms - bounds.absent_after_ms;
+        let remembered = reference_age_ms < bounds.booking_key_retention_ms - bounds.settles_after_ms();
         Self { offer: Offer { idempotent: offer.idempotent && remembered, ..offer }, unknown_send_age_ms }
     }
 
     /// Whether a first send may still be under way there: until then neither a refusal nor, where it does not deduplicate, "not there"
     /// proves anything.
     fn may_still_arrive(&self, bounds: &Bounds) -> bool {
-        self.unknown_send_age_ms.is_some_and(|age| age < self.settles_after_ms(bounds))
-    }
-
-    /// How long after an unknown send it is believed to be over.
-    #[must_use]
-    pub fn settles_after_ms(&self, bounds: &Bounds) -> i64 {
-        if self.offer.idempotent { bounds.absent_after_ms } else { bounds.booking_timeout_ms.saturating_add(bounds.absent_after_ms) }
+        self.unknown_send_age_ms.is_some_and(|age| age < bounds.settles_after_ms())
     }
 
     /// Whether a final refusal is the outcome.
@@ -149,6 +160,20 @@ impl Situation {
         }
     }
 
+    /// How to leave a key of which nobody can tell now. `sent`: this attempt itself sent, and knows not what became of it.
+    /// `repeatable`: sending again is always allowed (a change).
+    #[must_use]
+    pub const fn leave(&self, purpose: Purpose, sent: bool, repeatable: bool) -> Leave {
+        let only_an_operator_can_tell = !repeatable && !self.offer.lookup && !self.offer.idempotent;
+        match (self.unknown_send_age_ms, purpose) {
+            // Nothing was ever sent: there is nothing to ask an operator for.
+            (None, _) if only_an_operator_can_tell => Leave::EndLease,
+            (_, Purpose::Recovery { .. }) => Leave::GiveUp,
+            (_, Purpose::Request) if only_an_operator_can_tell && !sent => Leave::GiveUp,
+            (_, Purpose::Request) => Leave::EndLease,
+        }
+    }
+
     /// When the release job asks again for a key that nobody can tell of: as soon as time alone will tell, else after a pause
     /// that grows with every look; never where neither look-up nor deduplication is offered.
     #[must_use]
@@ -158,9 +183,7 @@ impl Situation {
         }
         let pause = growing_pause_ms(looks);
         Some(match self.unknown_send_age_ms {
-            Some(age) if self.may_still_arrive(bounds) => {
-                (self.settles_after_ms(bounds) - age).max(1).max(if looks == 0 { 0 } else { pause })
-            }
+            Some(age) if self.may_still_arrive(bounds) => (bounds.settles_after_ms() - age).max(1).max(if looks == 0 { 0 } else { pause }),
             Some(_) | None => pause,
         })
     }
@@ -210,19 +233,36 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_of_a_resend_is_believed_only_from_absent_after_on() {
-        assert!(seen(BOTH, None).refusal_is_believed(&BOUNDS));
-        assert!(!seen(BOTH, Some(59)).refusal_is_believed(&BOUNDS));
-        assert!(seen(BOTH, Some(60)).refusal_is_believed(&BOUNDS));
-        assert!(!seen(LOOKUP, Some(60)).refusal_is_believed(&BOUNDS));
+    fn a_refusal_of_a_resend_is_believed_only_when_the_first_send_is_over() {
+        for offer in [BOTH, LOOKUP, DEDUP, NEITHER] {
+            assert!(seen(offer, None).refusal_is_believed(&BOUNDS));
+            assert!(!seen(offer, Some(69)).refusal_is_believed(&BOUNDS));
+            assert!(seen(offer, Some(70)).refusal_is_believed(&BOUNDS));
+        }
+    }
+
+    #[test]
+    fn an_operator_is_asked_only_where_something_was_sent_and_nothing_else_can_tell() {
+        assert_eq!(seen(NEITHER, None).leave(JOB, false, false), Leave::EndLease);
+        assert_eq!(seen(NEITHER, Some(0)).leave(JOB, false, false), Leave::GiveUp);
+        assert_eq!(seen(NEITHER, None).leave(Purpose::Request, false, false), Leave::EndLease);
+        assert_eq!(seen(NEITHER, Some(0)).leave(Purpose::Request, false, false), Leave::GiveUp);
+        assert_eq!(seen(NEITHER, Some(0)).leave(Purpose::Request, true, false), Leave::EndLease);
+        for offer in [BOTH, LOOKUP, DEDUP] {
+            assert_eq!(seen(offer, None).leave(JOB, false, false), Leave::GiveUp);
+            assert_eq!(seen(offer, Some(0)).leave(Purpose::Request, false, false), Leave::EndLease);
+        }
+        // A change may be sent again, whatever is offered.
+        assert_eq!(seen(NEITHER, None).leave(JOB, false, true), Leave::GiveUp);
+        assert_eq!(seen(NEITHER, Some(0)).leave(Purpose::Request, false, true), Leave::EndLease);
     }
 
     #[test]
     fn a_booking_system_that_has_forgotten_the_key_does_not_deduplicate() {
-        assert!(Situation::new(BOTH, &BOUNDS, 939, Some(0)).offer.idempotent);
-        let forgotten = Situation::new(BOTH, &BOUNDS, 940, Some(0));
+        assert!(Situation::new(BOTH, &BOUNDS, 929, Some(0)).offer.idempotent);
+        let forgotten = Situation::new(BOTH, &BOUNDS, 930, Some(0));
         assert!(!forgotten.offer.idempotent && !forgotten.absence_is_believed(&BOUNDS));
-        let forgotten = Situation::new(DEDUP, &BOUNDS, 940, Some(0));
+        let forgotten = Situation::new(DEDUP, &BOUNDS, 930, Some(0));
         assert_eq!(forgotten.begin(Origin::TakeOver, JOB), Step::Stop);
         assert_eq!(forgotten.next_look_in_ms(&BOUNDS, 0), None);
     }
@@ -236,7 +276,7 @@ mod tests {
         assert!(seen(LOOKUP, Some(70)).may_send(true));
         // It deduplicated when the look-up was made, which was believed then, and has forgotten our key since.
         assert!(seen(BOTH, Some(5)).absence_is_believed(&BOUNDS) && !seen(BOTH, Some(5)).absence_is_certain(&BOUNDS));
-        assert!(!Situation::new(BOTH, &BOUNDS, 940, Some(5)).may_send(false));
+        assert!(!Situation::new(BOTH, &BOUNDS, 930, Some(5)).may_send(false));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use croner::parser::{CronParser, Seconds};
 use entity::database::Database;
 use entity::job_run;
 use entity::store_error::StoreError;
@@ -110,14 +111,21 @@ pub struct Scheduler {
     jobs: Vec<GuardedJob>,
 }
 
-/// Whether this is a cron expression with seconds.
+/// Whether this is a cron expression with seconds that fires at all.
 ///
 /// # Errors
 /// A sentence for the user.
 pub fn check_schedule(text: &str) -> Result<String, String> {
-    match Job::new_async(text, |_, _| Box::pin(async {})) {
+    // The scheduler itself takes more: texts for which its own parser, asked for the same, finds a time.
+    let pattern = CronParser::builder().seconds(Seconds::Required).dom_and_dow(true).build().parse(text);
+    let (Ok(pattern), Ok(_)) = (pattern, Job::new_async(text, |_, _| Box::pin(async {}))) else {
+        return Err("not a cron expression with seconds, such as '*/5 * * * * *'".into());
+    };
+    #[expect(clippy::disallowed_methods, reason = "a schedule is read by the wall clock")]
+    let now = chrono::Utc::now();
+    match pattern.find_next_occurrence(&now, false) {
         Ok(_) => Ok(text.to_owned()),
-        Err(_) => Err("not a cron expression with seconds, such as '*/5 * * * * *'".into()),
+        Err(_) => Err("a cron expression that never fires".into()),
     }
 }
 

@@ -16,17 +16,18 @@ use std::time::Duration;
 use entity::database::Database;
 use entity::idempotency_key::{Answer, Record};
 use entity::key_scope::Operation;
-use entity::lifecycle::{Moved, Work};
+use entity::lifecycle::Work;
 use rand::RngExt;
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
+use crate::answer;
 use crate::booking::http::HttpBookingSystem;
 use crate::booking::{Nothing, Unknown};
 use crate::boot_clock::{BootInstant, millis};
 use crate::journal::Journal;
 use crate::outcomes::Outcomes;
-use crate::rules::{Bounds, Offer, Purpose, Situation};
+use crate::rules::{Bounds, Leave, Offer, Purpose, Situation};
 use heartbeat::LeaseClock;
 
 pub(crate) use make::booked;
@@ -243,18 +244,20 @@ impl<'a> Attempt<'a> {
         tracing::warn!(reference = %self.record.reference, call, %why, "the booking system's answer settles nothing");
     }
 
-    /// Ends without an outcome: a request's worker leaves the key to the release job, which gives it up until the next look.
+    /// Ends without an outcome, as the rules say.
     async fn cannot_tell(&mut self) -> Outcome {
         let situation = self.situation();
-        let neither = !situation.offer.lookup && !situation.offer.idempotent && self.record.operation == Operation::Create;
-        let moved = match self.purpose {
-            Purpose::Recovery { .. } => self.give_up(&situation).await,
-            Purpose::Request if neither && self.last_sent.is_none() => self.give_up(&situation).await,
-            Purpose::Request => self.end_lease().await,
-        };
-        match moved {
-            Some(Moved::Done) | None => Outcome::Pending,
-            Some(Moved::LeaseLost) => Outcome::LeaseLost,
+        let repeatable = self.record.operation != Operation::Create;
+        match situation.leave(self.purpose, self.last_sent.is_some(), repeatable) {
+            Leave::GiveUp => self.give_up(&situation).await,
+            Leave::EndLease => self.end_lease().await,
         }
+    }
+
+    /// Ends without an outcome where no worker of this release can ever tell: an operator has to look.
+    async fn cannot_be_read(&mut self, error: &answer::UnreadableRequest) -> Outcome {
+        tracing::error!(%error, reference = %self.record.reference, "a key cannot be settled");
+        let situation = self.situation();
+        self.give_up(&situation).await
     }
 }

@@ -5,14 +5,21 @@ use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
 /// Logs to standard error; `RUST_LOG` filters (`info` and warnings of libraries by default).
-pub fn start() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,api=info,jobs=info,entity=info,migration=info"));
+///
+/// # Errors
+/// A sentence for the user: a filter that cannot be read would hide what he looks for.
+pub fn start() -> Result<(), String> {
+    let filter = match std::env::var(EnvFilter::DEFAULT_ENV) {
+        Ok(text) if !text.is_empty() => EnvFilter::try_new(text).map_err(|error| format!("RUST_LOG: {error}"))?,
+        Ok(_) | Err(_) => EnvFilter::new("warn,api=info,jobs=info,entity=info,migration=info"),
+    };
     // A second start in one process (tests) keeps the first.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .try_init();
+    Ok(())
 }
 
 /// Names this process in the database and in logs: process id and a random part.

@@ -9,6 +9,7 @@ use sea_orm_migration::sea_orm::{
     DatabaseBackend, DatabaseConnection, SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
 };
 
+pub mod connect;
 mod m20261202_000001_create_idempotency_key;
 mod m20261202_000002_create_reservation;
 mod m20261202_000003_create_api_token;
@@ -48,6 +49,8 @@ pub async fn up(db: &DatabaseConnection) -> Result<(), DbErr> {
         tx.execute_raw(Statement::from_sql_and_values(DatabaseBackend::Postgres, lock, [ADVISORY_LOCK.into()])).await?;
     }
     Migrator::up(&tx, None).await?;
+    // Writes no row, but fails where none could be written: a file without write permission, a standby.
+    tx.execute_unprepared("UPDATE seaql_migrations SET version = version WHERE false").await?;
     tx.commit().await
 }
 
@@ -77,18 +80,4 @@ async fn run(manager: &SchemaManager<'_>, ddl: &[&str]) -> Result<(), DbErr> {
         manager.get_connection().execute_unprepared(&sql).await?;
     }
     Ok(())
-}
-
-/// Makes the folder of a SQLite file, which `mode=rwc` does not; nothing for another database.
-///
-/// # Errors
-/// The folder cannot be made.
-pub fn create_folder(database_url: &str) -> std::io::Result<()> {
-    let Some(path) = database_url.strip_prefix("sqlite:") else { return Ok(()) };
-    let path = path.strip_prefix("//").unwrap_or(path);
-    let path = std::path::Path::new(path.split('?').next().unwrap_or(path));
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => std::fs::create_dir_all(folder),
-        _ => Ok(()),
-    }
 }

@@ -2,16 +2,20 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command prints its answer and its one line of error")]
 
 use clap::{Parser, Subcommand};
-use sea_orm_migration::sea_orm::{ConnectOptions, Database};
+use sea_orm_migration::sea_orm::ConnectOptions;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// The schema of the reservation API.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
     /// Database to migrate: `sqlite://FILE?mode=rwc` or `postgres://USER@HOST/NAME`
-    #[arg(long, env = "DATABASE_URL", default_value = "sqlite://data/reservations.db?mode=rwc", global = true)]
+    #[arg(long, env = "DATABASE_URL", default_value = "sqlite://data/reservations.db?mode=rwc", hide_env_values = true, global = true)]
     database_url: String,
+    /// How long to wait for the database
+    #[arg(long, env = "DATABASE_ACQUIRE_TIMEOUT", default_value = "5s", value_parser = humantime::parse_duration, global = true)]
+    database_acquire_timeout: Duration,
     #[command(subcommand)]
     command: Command,
 }
@@ -49,10 +53,9 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    migration::create_folder(&arguments.database_url)?;
     let mut options = ConnectOptions::new(arguments.database_url);
-    options.max_connections(1).sqlx_logging(false);
-    let db = Database::connect(options).await?;
+    options.max_connections(1);
+    let db = migration::connect::open(options, arguments.database_acquire_timeout).await?;
     if matches!(arguments.command, Command::Up) {
         migration::up(&db).await?;
     }

@@ -80,7 +80,8 @@ impl Script {
             booking_id: String,
             reference: Option<String>,
         }
-        let Shown { booking_id, reference } = serde_json::from_slice(&self.body).ok()?;
+        // An array of the members in their order is no object.
+        let Shown { booking_id, reference } = serde_json::from_slice(&self.body).ok().filter(|_| self.body.contains(&b'{'))?;
         let named = reference.map_or(!must_name, |reference| reference == REFERENCE);
         (named && (1..=255).contains(&booking_id.chars().count()) && !booking_id.contains('\0')).then_some(booking_id)
     }
@@ -167,11 +168,10 @@ fn any_answer_falls_into_its_class() {
             (200 | 204, _) => prop_assert_eq!((&changed, &cancelled), (&Sent::Done(None), &Sent::Done(None))),
             (404, true) => prop_assert_eq!((&changed, &cancelled), (&Sent::Refused { status }, &Sent::Done(None))),
             (410, true) => prop_assert_eq!((&changed, &cancelled), (&Sent::Refused { status }, &Sent::Done(None))),
-            // A gateway's page says nothing about the booking. (Of a change any 410 is taken for a refusal, in JSON or not.)
+            // A gateway's page says nothing about the booking.
             (404 | 410, false) => {
                 let unknown = Sent::Unknown(Unknown::Status(status));
-                prop_assert!(changed == unknown || changed == Sent::Refused { status: 410 }, "{:?}", changed);
-                prop_assert_eq!(&cancelled, &unknown);
+                prop_assert_eq!((&changed, &cancelled), (&unknown, &unknown));
             }
             (400 | 402 | 409 | 422, _) => prop_assert_eq!((&changed, &cancelled), (&Sent::Refused { status }, &Sent::Refused { status })),
             (401 | 403 | 405 | 429, _) => prop_assert!(matches!((&changed, &cancelled), (Sent::Nothing(_), Sent::Nothing(_)))),

@@ -1,13 +1,16 @@
 //! Settings: a bad one stops the start with one clear line.
 
 use super::support::prelude::*;
-use super::support::service::free_port;
+use super::support::service::{Setup, free_port};
 
 tests!(sqlite [
     a_bad_setting_stops_the_start_and_names_itself,
+    a_start_that_fails_repeats_no_secret,
     a_port_in_use_stops_the_start,
     help_lists_every_setting,
     a_flag_goes_before_the_environment,
+] postgres [
+    a_database_that_cannot_be_written_stops_the_start,
 ]);
 
 async fn a_bad_setting_stops_the_start_and_names_itself(case: &Case) {
@@ -21,20 +24,32 @@ async fn a_bad_setting_stops_the_start_and_names_itself(case: &Case) {
         ("BOOKING_TIMEOUT", "-1s"),
         ("BOOKING_URL", "no address"),
         ("BOOKING_URL", "ftp://127.0.0.1/"),
+        ("BOOKING_URL", "http://user@127.0.0.1/"),
+        ("BOOKING_URL", "http://127.0.0.1/?a=b"),
+        ("BOOKING_TOKEN", "two words"),
+        ("BOOKING_TOKEN", "ünsichtbar"),
+        ("BOOKING_KEY_RETENTION", "1s"), // no more than BOOKING_TIMEOUT and ABSENT_AFTER together
         ("BOOKING_IDEMPOTENT", "perhaps"),
         ("ON_DUPLICATE", "perhaps"),
         ("ON_ABSENT", "perhaps"),
         ("KEY_SYNTAX", "loose"),
         ("SCHEDULER", "sometimes"),
         ("RELEASE_SCHEDULE", "often"),
+        ("RELEASE_SCHEDULE", "0 0 0 31 2 *"), // never
         ("CLEANUP_SCHEDULE", "61 * * * * *"),
         ("DATABASE_URL", "mysql://127.0.0.1/x"),
+        ("DATABASE_URL", "sqlite::memory:"),
+        ("DATABASE_URL", "sqlite://x.db?mode=ro"),
         ("DATABASE_POOL", "0"),
         ("BODY_LIMIT", "much"),
         ("RATE_LIMIT", "some"),
         ("PUBLIC_URL", "no address"),
+        ("PUBLIC_URL", "https://user:word@book.example/"),
         ("API_TOKENS", "no-colon"),
+        ("API_TOKENS", ","),
         ("LISTEN", "no address"),
+        ("LISTEN", "localhost:8000"),
+        ("RUST_LOG", "jobs=loud"),
     ] {
         let ended = case.api(&upstream).set(name, value).run().await;
         let flag = format!("--{}", name.to_lowercase().replace('_', "-"));
@@ -46,6 +61,48 @@ async fn a_bad_setting_stops_the_start_and_names_itself(case: &Case) {
     ended.expect_refusal();
     let ended = case.jobs(&upstream).set("RELEASE_SCHEDULE", "often").run().await;
     ended.expect_refusal();
+}
+
+async fn a_start_that_fails_repeats_no_secret(case: &Case) {
+    let upstream = case.upstream().await;
+    let nobody = free_port();
+    for (name, value) in [
+        ("DATABASE_URL", "mysql://user:s3cret@127.0.0.1/x".to_owned()),
+        ("DATABASE_URL", "postgres://user:s3cret@127.0.0.1:port/x".to_owned()),
+        ("DATABASE_URL", format!("postgres://user:s3cret@127.0.0.1:{nobody}/x")),
+        ("BOOKING_URL", "http://user:s3cret@127.0.0.1/".to_owned()),
+        ("BOOKING_URL", "s3cret".to_owned()),
+        ("BOOKING_TOKEN", "s3cret s3cret".to_owned()),
+        ("API_TOKENS", "s3cret".to_owned()),
+        ("API_TOKENS", "acme:s3 cret".to_owned()),
+    ] {
+        let quick = |setup: Setup| setup.set("DATABASE_ACQUIRE_TIMEOUT", "500ms").set(name, &value);
+        for setup in [
+            quick(case.api(&upstream)),
+            quick(case.jobs(&upstream).arguments(["keys", "list"])),
+            quick(case.program("migration").arguments(["up"])),
+        ] {
+            let ended = setup.run().await;
+            assert!(!ended.complaint.contains("s3") && !ended.output.contains("s3"), "{name}: {ended:?}");
+            if value.contains(&nobody.to_string()) {
+                let complaint = &ended.expect_refusal().complaint;
+                assert!(complaint.contains(&format!("127.0.0.1:{nobody}")) && complaint.contains("refused"), "{complaint}");
+            }
+        }
+        let help = case.program("api").set(name, &value).arguments(["--help"]).run().await;
+        assert!(!help.expect_success().output.contains("s3"), "{name} is shown by --help");
+    }
+}
+
+/// As a standby is, or a server that has run out of transaction ids.
+async fn a_database_that_cannot_be_written_stops_the_start(case: &Case) {
+    case.program("migration").arguments(["up"]).run().await.expect_success();
+    let url = format!("{}?options=-c%20default_transaction_read_only%3Don", case.database.url());
+    let upstream = case.upstream().await;
+    for setup in [case.api(&upstream), case.jobs(&upstream)] {
+        let ended = setup.set("DATABASE_URL", &url).run().await;
+        assert!(ended.expect_refusal().complaint.contains("read-only"), "{ended:?}");
+    }
 }
 
 async fn a_port_in_use_stops_the_start(case: &Case) {

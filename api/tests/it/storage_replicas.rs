@@ -45,7 +45,13 @@ async fn two_hundred_at_once_under_one_key_over_two_processes(case: &Case) {
 /// B51
 async fn processes_that_start_at_once_share_one_schema(case: &Case) {
     let upstream = case.upstream().await;
-    let services = together((0..5).map(|_| Box::pin(case.api(&upstream).start()))).await;
+    let by_hand = || async {
+        case.program("migration").arguments(["up"]).run().await.expect_success();
+        case.jobs(&upstream).arguments(["keys", "list"]).run().await.expect_success();
+    };
+    let (services, ()) = tokio::join!(together((0..5).map(|_| Box::pin(case.api(&upstream).start()))), async {
+        tokio::join!(by_hand(), by_hand(), by_hand());
+    });
     let (key, body) = (case.key(), case.body());
     let first = services[0].post(&key, &body).await;
     first.expect_created();

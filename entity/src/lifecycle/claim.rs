@@ -1,6 +1,6 @@
 //! Claim: take a key, or learn what it is already. One statement for a fresh key, one more where there is a record.
 
-use super::{Lease, Origin, Work, find::find};
+use super::{Lease, Origin, SAME_ATTEMPT, Work, find::find};
 use crate::database::Database;
 use crate::idempotency_key::{COLUMNS, Record, State};
 use crate::key_scope::{KeyDigest, Operation};
@@ -117,7 +117,7 @@ pub async fn claim(db: &Database, new: &NewKey, fingerprint_of: FingerprintOf<'_
             State::InProgress { .. } => (Event::TakeOver, Origin::TakeOver),
             State::Released { .. } => (Event::Claim, Origin::AfterRelease),
         };
-        if let Some(record) = take(db, new, event, record.attempt).await? {
+        if let Some(record) = take(db, new, event, &record).await? {
             return Ok(Claimed::Mine(work(new, origin, record)));
         }
     }
@@ -168,14 +168,14 @@ async fn insert(db: &Database, new: &NewKey) -> Result<Option<Record>, StoreErro
 }
 
 /// A released key, or one whose lease has lapsed; `None` where somebody else was faster.
-async fn take(db: &Database, new: &NewKey, event: Event, seen_attempt: i64) -> Result<Option<Record>, StoreError> {
+async fn take(db: &Database, new: &NewKey, event: Event, seen: &Record) -> Result<Option<Record>, StoreError> {
     let lapsed = if event == Event::TakeOver { "lease_until_ms <= {now}" } else { "(expires_at_ms IS NULL OR expires_at_ms > {now})" };
     let sql = format!(
-        "UPDATE idempotency_key SET state = 'in_progress', {}, lease_token = $2, lease_until_ms = {{now}} + $3, expires_at_ms = NULL, \
-         next_look_at_ms = NULL WHERE digest = $1 AND {} AND attempt = $4 AND {lapsed} RETURNING {COLUMNS}",
+        "UPDATE idempotency_key SET state = 'in_progress', {}, lease_token = $3, lease_until_ms = {{now}} + $4, expires_at_ms = NULL, \
+         next_look_at_ms = NULL WHERE {SAME_ATTEMPT} AND {} AND {lapsed} RETURNING {COLUMNS}",
         super::take_over::NEW_ATTEMPT,
         event.guard(),
     );
-    let values = vec![new.digest.as_bytes().to_vec().into(), new.token.clone().into(), new.lease_ms.into(), seen_attempt.into()];
+    let values = vec![seen.reference.clone().into(), seen.attempt.into(), new.token.clone().into(), new.lease_ms.into()];
     db.write_one(event.as_str(), &sql, values).await?.as_ref().map(Record::read).transpose()
 }

@@ -1,9 +1,8 @@
 //! Finalize: the answer and what it says about the reservation become one commit. What a crash leaves is both or neither.
 
-use super::Lease;
+use super::{Lease, SAME_ATTEMPT};
 use crate::database::{Database, Transaction};
 use crate::idempotency_key::{Answer, Record, State};
-use crate::key_scope::KeyDigest;
 use crate::key_state::Event;
 use crate::operator_action::OperatorAction;
 use crate::reservation::{Details, Reservation};
@@ -71,19 +70,14 @@ impl Owner<'_> {
         }
     }
 
-    fn digest(&self) -> KeyDigest {
+    /// The lease token, or state and attempt as they were seen; with the values of `$1` and `$2`.
+    fn proof(&self) -> (&'static str, [sea_orm::Value; 2]) {
         match self {
-            Self::Lease(lease) => lease.digest,
-            Self::SecondLook(record) | Self::Operator(record, _) => record.digest,
-        }
-    }
-
-    /// The lease token, or state and attempt as they were seen; with the value of `$2`.
-    fn proof(&self) -> (&'static str, sea_orm::Value) {
-        match self {
-            Self::Lease(lease) => ("lease_token = $2", lease.token.clone().into()),
-            Self::SecondLook(record) => ("attempt = $2", record.attempt.into()),
-            Self::Operator(record, _) => (super::resolve::NOBODY_WORKS_ON_IT, record.attempt.into()),
+            Self::Lease(lease) => {
+                ("digest = $1 AND lease_token = $2", [lease.digest.as_bytes().to_vec().into(), lease.token.clone().into()])
+            }
+            Self::SecondLook(record) => (SAME_ATTEMPT, [record.reference.clone().into(), record.attempt.into()]),
+            Self::Operator(record, _) => (super::resolve::NOBODY_WORKS_ON_IT, [record.reference.clone().into(), record.attempt.into()]),
         }
     }
 }
@@ -122,16 +116,16 @@ pub(super) async fn resolve(
 }
 
 fn complete(owner: &Owner<'_>, answer: &Answer, retention_ms: i64) -> (String, Vec<sea_orm::Value>) {
-    let (proof, value) = owner.proof();
+    let (proof, [whose, seen]) = owner.proof();
     let sql = format!(
         "UPDATE idempotency_key SET state = 'completed', lease_until_ms = NULL, lease_ended_at_ms = NULL, next_look_at_ms = NULL, \
          answer_status = $3, answer_content_type = $4, answer_location = $5, answer_etag = $6, answer_body = $7, \
-         completed_at_ms = {{now}}, expires_at_ms = {{now}} + $8 WHERE digest = $1 AND {proof} AND {}",
+         completed_at_ms = {{now}}, expires_at_ms = {{now}} + $8 WHERE {proof} AND {}",
         owner.event().guard()
     );
     let values = vec![
-        owner.digest().as_bytes().to_vec().into(),
-        value,
+        whose,
+        seen,
         i64::from(answer.status).into(),
         answer.content_type.clone().into(),
         answer.location.clone().into(),

@@ -92,6 +92,9 @@ impl Moved {
     }
 }
 
+/// The key as it was seen, without a lease: of the life with reference `$1`, at attempt `$2`. Attempts are counted anew in every life.
+const SAME_ATTEMPT: &str = "reference = $1 AND attempt = $2";
+
 /// `column` becomes the later of itself and the moment `$n` milliseconds ago; nothing where `$n` is null.
 fn later_of(column: &str, ago: &str) -> String {
     format!("CASE WHEN {ago} IS NULL OR {column} >= {{now}} - {ago} THEN {column} ELSE {{now}} - {ago} END")

@@ -10,7 +10,7 @@ use crate::store_error::StoreError;
 
 /// Attempt and state as the operator saw them, and no worker of the release job on it: it may just be sending.
 pub(super) const NOBODY_WORKS_ON_IT: &str =
-    "attempt = $2 AND state = 'outcome_unknown' AND (lease_until_ms IS NULL OR lease_until_ms <= {now})";
+    "reference = $1 AND attempt = $2 AND state = 'outcome_unknown' AND (lease_until_ms IS NULL OR lease_until_ms <= {now})";
 
 /// "Not booked": the key is released, and that is believed: an earlier send no longer counts. With `second_look_in_ms` the release
 /// becomes final only after a look; without one it is final at once. False where the key has moved meanwhile.
@@ -26,12 +26,12 @@ pub async fn resolve_not_booked(
 ) -> Result<bool, StoreError> {
     let sql = format!(
         "UPDATE idempotency_key SET state = 'released', lease_until_ms = NULL, looks = 0, maybe_sent_until_ms = NULL, \
-         next_look_at_ms = {{now}} + $3, expires_at_ms = {{now}} + $4 WHERE digest = $1 AND {NOBODY_WORKS_ON_IT} \
+         next_look_at_ms = {{now}} + $3, expires_at_ms = {{now}} + $4 WHERE {NOBODY_WORKS_ON_IT} \
          AND {}",
         Event::Release.guard()
     );
     let expires_in_ms = if second_look_in_ms.is_some() { None } else { Some(retention_ms) };
-    let values = vec![seen.digest.as_bytes().to_vec().into(), seen.attempt.into(), second_look_in_ms.into(), expires_in_ms.into()];
+    let values = vec![seen.reference.clone().into(), seen.attempt.into(), second_look_in_ms.into(), expires_in_ms.into()];
     let tx = db.begin().await?;
     let moved = tx.execute(Event::Release.as_str(), &sql, values).await? > 0;
     if moved {

@@ -1,5 +1,6 @@
-//! The second look at released keys. No lease: a retry may claim the key meanwhile, so state and attempt are compared instead.
+//! The second look at released keys. No lease: a retry may claim the key meanwhile, so state, reference and attempt are compared instead.
 
+use super::SAME_ATTEMPT;
 use crate::database::Database;
 use crate::idempotency_key::{COLUMNS, Record};
 use crate::key_state::Event;
@@ -31,11 +32,11 @@ pub async fn take_second_looks(db: &Database, hold_ms: i64, limit: u64) -> Resul
 /// [`StoreError`]: the look comes up again.
 pub async fn confirm_absence(db: &Database, seen: &Record, retention_ms: i64) -> Result<bool, StoreError> {
     let sql = format!(
-        "UPDATE idempotency_key SET next_look_at_ms = NULL, expires_at_ms = {{now}} + $3 WHERE digest = $1 AND attempt = $2 AND {} \
+        "UPDATE idempotency_key SET next_look_at_ms = NULL, expires_at_ms = {{now}} + $3 WHERE {SAME_ATTEMPT} AND {} \
          AND expires_at_ms IS NULL",
         Event::ConfirmAbsence.guard()
     );
-    let values = vec![seen.digest.as_bytes().to_vec().into(), seen.attempt.into(), retention_ms.into()];
+    let values = vec![seen.reference.clone().into(), seen.attempt.into(), retention_ms.into()];
     Ok(db.execute("confirm absence", &sql, values).await? > 0)
 }
 
@@ -45,10 +46,10 @@ pub async fn confirm_absence(db: &Database, seen: &Record, retention_ms: i64) ->
 /// [`StoreError`]: the look comes up again.
 pub async fn postpone_second_look(db: &Database, seen: &Record, pause_ms: i64) -> Result<(), StoreError> {
     let sql = format!(
-        "UPDATE idempotency_key SET next_look_at_ms = {{now}} + $3, looks = looks + 1 WHERE digest = $1 AND attempt = $2 AND {} \
+        "UPDATE idempotency_key SET next_look_at_ms = {{now}} + $3, looks = looks + 1 WHERE {SAME_ATTEMPT} AND {} \
          AND expires_at_ms IS NULL",
         Event::ConfirmAbsence.guard()
     );
-    db.execute("postpone second look", &sql, vec![seen.digest.as_bytes().to_vec().into(), seen.attempt.into(), pause_ms.into()]).await?;
+    db.execute("postpone second look", &sql, vec![seen.reference.clone().into(), seen.attempt.into(), pause_ms.into()]).await?;
     Ok(())
 }

@@ -14,6 +14,7 @@ crate::on_both_databases![
     what_a_worker_leaves_tells_when_it_last_sent,
     an_answer_and_its_reservation_are_stored_together_and_come_back_as_they_were,
     an_expired_key_is_as_good_as_none,
+    who_saw_an_earlier_life_moves_nothing_in_the_next,
     impossible_states_cannot_be_stored,
     a_batch_is_shared_and_an_unreadable_row_harms_no_other,
 ];
@@ -180,6 +181,27 @@ async fn an_expired_key_is_as_good_as_none(fresh: Fresh) {
     assert_eq!((record.attempt, record.key_state()), (1, KeyState::InProgress));
     assert_ne!(record.reference, old.record.reference);
     assert_eq!(lifecycle::expire(db, 10).await.unwrap(), 0);
+}
+
+/// Attempts are counted anew in every life: the reference tells them apart.
+async fn who_saw_an_earlier_life_moves_nothing_in_the_next(fresh: Fresh) {
+    let db = &fresh.db;
+    let released = async || {
+        let work = mine(db, &new_key("k")).await;
+        lifecycle::release(db, &work.lease, None, Some(0), 0).await.unwrap();
+        (lifecycle::find(db, &work.lease.digest).await.unwrap().unwrap(), work)
+    };
+    let (seen, old) = released().await;
+    assert!(lifecycle::confirm_absence(db, &seen, 0).await.unwrap());
+    let (now, _) = released().await;
+    assert_eq!((now.attempt, now.key_state()), (seen.attempt, seen.key_state()));
+    assert_ne!(now.reference, seen.reference);
+    assert!(!lifecycle::confirm_absence(db, &seen, LONG_MS).await.unwrap());
+    lifecycle::postpone_second_look(db, &seen, LONG_MS).await.unwrap();
+    let late = lifecycle::find_late(db, &seen, &answer("x"), &booked(&old), LONG_MS).await.unwrap();
+    assert_eq!(late, Finalized::LeaseLost);
+    let after = lifecycle::find(db, &now.digest).await.unwrap().unwrap();
+    assert_eq!((after.state, after.looks), (now.state, now.looks));
 }
 
 async fn impossible_states_cannot_be_stored(fresh: Fresh) {

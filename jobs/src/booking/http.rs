@@ -124,6 +124,8 @@ impl HttpBookingSystem {
             Err(class) => class,
             Ok(Reply { status: 200 | 204, .. }) => Sent::Done(None),
             Ok(Reply { status: 404, json: true, .. }) => Sent::Refused { status: 404 },
+            // A gateway's page says nothing about the booking.
+            Ok(Reply { status: 410, json: false, .. }) => Sent::Unknown(Unknown::Status(410)),
             Ok(reply) => reply.class(),
         }
     }
@@ -230,7 +232,9 @@ fn body<'a>(reference: &'a str, details: &'a Details) -> BookingRequest<'a> {
 
 /// A readable booking; a look-up must name our reference, an answer to a POST must at least not name another.
 fn booking(body: &[u8], reference: &str, must_name: bool) -> Option<Booking> {
-    let answer: BookingAnswer = serde_json::from_slice(body).ok()?;
+    // Read as a struct, an array would do as well.
+    let is_object = body.trim_ascii_start().starts_with(b"{");
+    let answer: BookingAnswer = serde_json::from_slice(body).ok().filter(|_| is_object)?;
     let named = match &answer.reference {
         Some(named) => named == reference,
         None => !must_name,
@@ -246,7 +250,7 @@ fn booking(body: &[u8], reference: &str, must_name: bool) -> Option<Booking> {
 
 /// A client error: only one before there was a connection proves that nothing was sent.
 fn failure(error: &reqwest::Error) -> Sent {
-    if error.is_connect() {
+    if error.is_connect() || error.is_builder() {
         Sent::Nothing(Nothing::NoConnection)
     } else if error.is_timeout() {
         Sent::Unknown(Unknown::TimedOut)

@@ -23,10 +23,7 @@ impl Attempt<'_> {
             Operation::Cancel => None,
             Operation::Create | Operation::Change => match answer::stored_details(&self.record) {
                 Ok(details) => Some(details),
-                Err(error) => {
-                    tracing::error!(%error, reference = %self.record.reference, "a change cannot be settled");
-                    return self.cannot_tell().await;
-                }
+                Err(error) => return self.cannot_be_read(&error).await,
             },
         };
         loop {
@@ -99,7 +96,7 @@ impl Attempt<'_> {
         let situation = self.situation();
         let busy_for_ms = match situation.unknown_send_age_ms {
             // A late first send could undo the next change where nothing there would recognise it.
-            Some(age) if !situation.offer.idempotent => Some(situation.settles_after_ms(self.bounds()) - age).filter(|ms| *ms > 0),
+            Some(age) if !situation.offer.idempotent => Some(self.bounds().settles_after_ms() - age).filter(|ms| *ms > 0),
             Some(_) | None => None,
         };
         let after = Reservation { details, version: before.version + 1, busy_for_ms, updated_at_ms: at_ms, ..before };

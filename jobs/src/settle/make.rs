@@ -13,10 +13,7 @@ impl Attempt<'_> {
     pub(super) async fn make(&mut self) -> Outcome {
         let details = match answer::stored_details(&self.record) {
             Ok(details) => details,
-            Err(error) => {
-                tracing::error!(%error, reference = %self.record.reference, "a key cannot be settled");
-                return self.cannot_tell().await;
-            }
+            Err(error) => return self.cannot_be_read(&error).await,
         };
         let mut step = self.situation().begin(self.origin, self.purpose);
         loop {

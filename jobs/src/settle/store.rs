@@ -47,7 +47,7 @@ impl Attempt<'_> {
     pub(super) async fn release(&mut self) -> Outcome {
         let settings = &self.settler.settings;
         let bounds = &settings.bounds;
-        let second_look = settings.offer.lookup.then(|| bounds.booking_timeout_ms.saturating_add(bounds.absent_after_ms));
+        let second_look = settings.offer.lookup.then(|| bounds.settles_after_ms());
         let (sent, retention_ms) = (self.last_sent_ms_ago(), millis(settings.retention));
         match self.store(|| lifecycle::release(&self.settler.db, &self.lease, sent, second_look, retention_ms)).await {
             Some(Moved::Done) => Outcome::Released,
@@ -56,7 +56,7 @@ impl Attempt<'_> {
         }
     }
 
-    pub(super) async fn give_up(&mut self, situation: &Situation) -> Option<Moved> {
+    pub(super) async fn give_up(&mut self, situation: &Situation) -> Outcome {
         let next_look = match self.record.operation {
             entity::key_scope::Operation::Create => situation.next_look_in_ms(self.bounds(), self.record.looks),
             // Sending a change again is always allowed, so the job always goes on.
@@ -65,12 +65,12 @@ impl Attempt<'_> {
             }
         };
         let sent = self.last_sent_ms_ago();
-        self.store(|| lifecycle::give_up(&self.settler.db, &self.lease, sent, next_look)).await
+        left(self.store(|| lifecycle::give_up(&self.settler.db, &self.lease, sent, next_look)).await)
     }
 
-    pub(super) async fn end_lease(&mut self) -> Option<Moved> {
+    pub(super) async fn end_lease(&mut self) -> Outcome {
         let sent = self.last_sent_ms_ago();
-        self.store(|| lifecycle::end_lease(&self.settler.db, &self.lease, sent)).await
+        left(self.store(|| lifecycle::end_lease(&self.settler.db, &self.lease, sent)).await)
     }
 
     fn last_sent_ms_ago(&self) -> Option<i64> {
@@ -99,6 +99,14 @@ impl Attempt<'_> {
             .notify(|error, _| tracing::warn!(%error, "the outcome is not stored yet"))
             .await;
         stored.inspect_err(|error| tracing::error!(%error, "the outcome was not stored before the lease was over")).ok()
+    }
+}
+
+/// Left to others: what is not stored of it is a lease that lapses by itself.
+const fn left(moved: Option<Moved>) -> Outcome {
+    match moved {
+        Some(Moved::Done) | None => Outcome::Pending,
+        Some(Moved::LeaseLost) => Outcome::LeaseLost,
     }
 }
 

@@ -73,7 +73,7 @@ impl Settings {
             budget: Budget { requests: 2, crashes: 1, faults: 1 },
             pause_before_send: CONNECT,
             // What the rules wait for.
-            takes_effect_within: if idempotent { ABSENT_AFTER } else { TIMEOUT + ABSENT_AFTER },
+            takes_effect_within: TIMEOUT + ABSENT_AFTER,
             mutation: None,
         }
     }

@@ -2,7 +2,7 @@
 //! rules (`crate::mutations` passes them on), what is done follows `settle/make.rs` and `settle.rs`.
 
 use entity::lifecycle::Origin;
-use jobs::rules::{Purpose, Situation, Step, growing_pause_ms};
+use jobs::rules::{Leave, Purpose, Situation, Step, growing_pause_ms};
 
 use crate::actions::Reply;
 use crate::booking;
@@ -68,15 +68,12 @@ fn not_there(settings: &Settings, worker: &Worker, state: &State) -> NotThere {
 /// `Attempt::cannot_tell`.
 fn cannot_tell(settings: &Settings, worker: &Worker, state: &State) -> Outcome {
     let situation = situation(settings, worker, state);
-    let neither = !situation.offer.lookup && !situation.offer.idempotent;
-    let give_up = || {
-        let next_look = situation.next_look_in_ms(&settings.bounds(), i64::from(worker.looks)).map(ticks);
-        Outcome::GiveUp { next_look }
-    };
-    match worker.kind {
-        Kind::Job | Kind::SecondLook => give_up(),
-        Kind::Request if neither && worker.maybe_sent.is_none_or(|m| !m.own) => give_up(),
-        Kind::Request => Outcome::EndLease,
+    match situation.leave(purpose(settings, worker), worker.maybe_sent.is_some_and(|m| m.own), false) {
+        Leave::GiveUp => {
+            let next_look = situation.next_look_in_ms(&settings.bounds(), i64::from(worker.looks)).map(ticks);
+            Outcome::GiveUp { next_look }
+        }
+        Leave::EndLease => Outcome::EndLease,
     }
 }
 

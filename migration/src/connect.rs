@@ -1,0 +1,196 @@
+//! How a database is opened, by this tool and by the service alike: two that open one new SQLite file differently lock each other out.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use backon::{ExponentialBuilder, Retryable};
+use sea_orm_migration::sea_orm::sqlx::postgres::PgConnectOptions;
+use sea_orm_migration::sea_orm::sqlx::sqlite::SqliteConnectOptions;
+use sea_orm_migration::sea_orm::sqlx::{self, ConnectOptions as _, Connection as _};
+use sea_orm_migration::sea_orm::{ConnectOptions, Database, DatabaseConnection, DbErr, RuntimeErr};
+
+/// Why a database was not opened. No message holds the URL, which may hold a password.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The URL names no database we know.
+    #[error("DATABASE_URL must begin with sqlite:// or postgres://")]
+    Scheme,
+    /// The URL cannot be read.
+    #[error("DATABASE_URL cannot be read: {0}")]
+    Url(String),
+    /// Every connection to an in-memory database would be a database of its own, and a forgotten key books twice.
+    #[error("DATABASE_URL: an in-memory SQLite database would forget its keys; name a file")]
+    InMemory,
+    /// Keys could not be claimed.
+    #[error("DATABASE_URL: a read-only database cannot keep keys; use mode=rwc")]
+    ReadOnly,
+    /// The folder of the SQLite file cannot be made.
+    #[error("cannot make the folder {folder}: {1}", folder = .0.display())]
+    Folder(PathBuf, #[source] std::io::Error),
+    /// The database does not answer.
+    #[error("cannot open the database {place}: {reason}")]
+    Unreachable {
+        /// The file, or host and port.
+        place: String,
+        /// The database's or the system's own words.
+        reason: String,
+    },
+}
+
+/// A database that can be opened: its URL was read.
+#[derive(Debug)]
+enum Place {
+    Sqlite(PathBuf),
+    Postgres(Box<PgConnectOptions>),
+}
+
+/// Opens a pool; `patience` is how long another process's lock or a server that does not listen yet is waited for.
+///
+/// # Errors
+/// [`ConnectError`]; nothing is left open then.
+pub async fn open(mut options: ConnectOptions, patience: Duration) -> Result<DatabaseConnection, ConnectError> {
+    let place = Place::of(options.get_url())?;
+    options.acquire_timeout(patience).connect_timeout(patience).sqlx_logging(false);
+    if let Place::Sqlite(file) = &place {
+        make_folder(file)?;
+        options.map_sqlx_sqlite_opts(move |o| {
+            o.pragma("journal_mode", "WAL").pragma("synchronous", "FULL").pragma("foreign_keys", "ON").busy_timeout(patience)
+        });
+        // A full disk makes SQLite end a transaction by itself; the library goes on counting it, and would make every later one a
+        // part of a transaction that never commits. Such a connection is closed, and a new one opened.
+        options.map_sqlx_sqlite_before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }));
+    }
+    // `busy_timeout` does not cover the change of a new file to a write-ahead log while somebody else is in it.
+    let backoff = ExponentialBuilder::new()
+        .with_min_delay(Duration::from_millis(10))
+        .with_max_delay(Duration::from_millis(200))
+        .with_jitter()
+        .without_max_times()
+        .with_total_delay(Some(patience));
+    let opened = (|| Database::connect(options.clone())).retry(backoff).when(is_busy).await;
+    match opened {
+        Ok(connection) => Ok(connection),
+        Err(error) => Err(place.unreachable(&error).await),
+    }
+}
+
+impl Place {
+    fn of(url: &str) -> Result<Self, ConnectError> {
+        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+            let options = url.parse::<PgConnectOptions>().map_err(|error| unreadable(url, &error))?;
+            return Ok(Self::Postgres(Box::new(options)));
+        }
+        if !url.starts_with("sqlite:") {
+            return Err(ConnectError::Scheme);
+        }
+        if url.contains(":memory:") || url.contains("mode=memory") {
+            return Err(ConnectError::InMemory);
+        }
+        if url.contains("mode=ro") || url.contains("immutable=") {
+            return Err(ConnectError::ReadOnly);
+        }
+        let options = url.parse::<SqliteConnectOptions>().map_err(|error| unreadable(url, &error))?;
+        let file = options.get_filename();
+        if file.file_name().is_none() || url.split('?').next().is_some_and(|path| path.ends_with('/')) {
+            return Err(ConnectError::Url("it names no file".into()));
+        }
+        Ok(Self::Sqlite(file.to_owned()))
+    }
+
+    /// The pool tries until its time is over and then says only that; one more try says why.
+    async fn unreachable(&self, error: &DbErr) -> ConnectError {
+        match self {
+            Self::Sqlite(file) => ConnectError::Unreachable { place: file.display().to_string(), reason: reason(error) },
+            Self::Postgres(options) => {
+                let place = format!("{}:{}", options.get_host(), options.get_port());
+                let tried = tokio::time::timeout(Duration::from_secs(2), options.connect()).await;
+                let reason = match tried {
+                    Ok(Ok(connection)) => {
+                        // Nothing is left open, whatever it answers.
+                        let _ = connection.close().await;
+                        reason(error)
+                    }
+                    Ok(Err(why)) => words(&why),
+                    Err(_) => "no answer".into(),
+                };
+                ConnectError::Unreachable { place, reason }
+            }
+        }
+    }
+}
+
+/// The library's words, unless they repeat a part of the URL.
+fn unreadable(url: &str, error: &sqlx::Error) -> ConnectError {
+    let said = words(error);
+    let repeats = url.split([':', '/', '@', '?', '&', '=']).any(|part| part.len() > 2 && said.contains(part));
+    ConnectError::Url(if repeats { "a part of it is not known".into() } else { said })
+}
+
+/// `mode=rwc` makes the file, but not its folder.
+fn make_folder(file: &Path) -> Result<(), ConnectError> {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => {
+            std::fs::create_dir_all(folder).map_err(|error| ConnectError::Folder(folder.to_owned(), error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// SQLITE_BUSY, extended or not.
+fn is_busy(error: &DbErr) -> bool {
+    const BUSY: i32 = 5;
+    cause(error)
+        .and_then(sqlx::Error::as_database_error)
+        .and_then(|error| error.code()?.parse::<i32>().ok())
+        .is_some_and(|code| code & 0xff == BUSY)
+}
+
+fn reason(error: &DbErr) -> String {
+    cause(error).map_or_else(|| error.to_string(), words)
+}
+
+fn cause(error: &DbErr) -> Option<&sqlx::Error> {
+    match error {
+        DbErr::Conn(RuntimeErr::SqlxError(error))
+        | DbErr::Exec(RuntimeErr::SqlxError(error))
+        | DbErr::Query(RuntimeErr::SqlxError(error)) => Some(error),
+        _ => None,
+    }
+}
+
+/// Without the library's own preamble.
+fn words(error: &sqlx::Error) -> String {
+    match error {
+        sqlx::Error::Io(error) => error.to_string(),
+        sqlx::Error::Database(error) => error.message().to_owned(),
+        sqlx::Error::Configuration(error) => error.to_string(),
+        error => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_opened_says_why_and_never_the_password() {
+        for (url, says) in [
+            ("", "must begin with"),
+            ("mysql://root:s3cret@localhost/x", "must begin with"),
+            ("postgres://user:s3cret@localhost:port/x", "cannot be read"),
+            ("postgres://user:s3cret@localhost/x?sslmode=s3cret", "cannot be read"),
+            ("sqlite::memory:", "in-memory"),
+            ("sqlite://x.db?mode=memory", "in-memory"),
+            ("sqlite://x.db?mode=ro", "read-only"),
+            ("sqlite://x.db?mode=s3cret", "cannot be read"),
+            ("sqlite://?mode=rwc", "names no file"),
+            ("sqlite://data/?mode=rwc", "names no file"),
+        ] {
+            let error = Place::of(url).unwrap_err().to_string();
+            assert!(error.contains(says), "{url}: {error}");
+            assert!(!error.contains("s3cret"), "{url}: {error}");
+        }
+        assert!(Place::of("sqlite://data/reservations.db?mode=rwc").is_ok());
+        assert!(Place::of("postgresql:///x?host=/run/postgresql").is_ok());
+    }
+}
