@@ -52,11 +52,16 @@ pub enum Nothing {
     },
 }
 
-/// What a send (POST, PATCH, DELETE) came to.
+/// What a send (POST, PATCH, DELETE) came to; a POST is told a [`Booking`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sent {
-    /// Done; with the booking for a POST.
-    Done(Option<Booking>),
+pub enum Sent<T = ()> {
+    /// Done.
+    Done {
+        /// The status there.
+        status: u16,
+        /// What it says of it.
+        told: T,
+    },
     /// A final no.
     Refused {
         /// The status there.

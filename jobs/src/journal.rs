@@ -77,9 +77,9 @@ async fn write(db: Database, worker: String, mut waiting: mpsc::Receiver<(BootIn
 }
 
 /// Class of a send, and the status there where it says more.
-pub(crate) fn of_sent(sent: &Sent) -> (String, Option<u16>) {
+pub(crate) fn of_sent<T>(sent: &Sent<T>) -> (String, Option<u16>) {
     match sent {
-        Sent::Done(_) => ("done".into(), None),
+        Sent::Done { status, .. } => ("done".into(), Some(*status)),
         Sent::Refused { status } => ("refused".into(), Some(*status)),
         Sent::Nothing(Nothing::NoConnection) => ("no connection".into(), None),
         Sent::Nothing(Nothing::Misconfigured { status }) => ("not accepted".into(), Some(*status)),
@@ -91,8 +91,8 @@ pub(crate) fn of_sent(sent: &Sent) -> (String, Option<u16>) {
 /// Class of a look-up, and the status there where it says more.
 pub(crate) fn of_looked(looked: &Looked) -> (String, Option<u16>) {
     match looked {
-        Looked::Found(_) => ("found".into(), None),
-        Looked::NotThere => ("not there".into(), None),
+        Looked::Found(_) => ("found".into(), Some(200)),
+        Looked::NotThere => ("not there".into(), Some(404)),
         Looked::Unknown(why) => unknown(*why),
     }
 }

@@ -104,12 +104,12 @@ impl HttpBookingSystem {
     }
 
     /// Books under `reference`, which is the idempotency key there, too.
-    pub async fn book(&self, reference: &str, details: &Details) -> Sent {
+    pub async fn book(&self, reference: &str, details: &Details) -> Sent<Booking> {
         let request = self.request(Method::POST, None, reference).json(&body(reference, details));
         match self.exchange("book", request).await {
-            Err(class) => class,
-            Ok(Reply { status: 200 | 201, body, .. }) => match booking(&body, reference, false) {
-                Some(booking) => Sent::Done(Some(booking)),
+            Err(failed) => failed.into(),
+            Ok(Reply { status: status @ (200 | 201), body, .. }) => match booking(&body, reference, false) {
+                Some(told) => Sent::Done { status, told },
                 None => Sent::Unknown(Unknown::Unreadable),
             },
             Ok(reply @ Reply { status: 404 | 405, .. }) => Sent::Nothing(Nothing::Misconfigured { status: reply.status }),
@@ -121,8 +121,8 @@ impl HttpBookingSystem {
     pub async fn change(&self, reference: &str, key: &str, details: &Details) -> Sent {
         let request = self.request(Method::PATCH, Some(reference), key).json(&body(reference, details));
         match self.exchange("change", request).await {
-            Err(class) => class,
-            Ok(Reply { status: 200 | 204, .. }) => Sent::Done(None),
+            Err(failed) => failed.into(),
+            Ok(Reply { status: status @ (200 | 204), .. }) => Sent::Done { status, told: () },
             Ok(Reply { status: 404, json: true, .. }) => Sent::Refused { status: 404 },
             // A gateway's page says nothing about the booking.
             Ok(Reply { status: 410, json: false, .. }) => Sent::Unknown(Unknown::Status(410)),
@@ -133,8 +133,10 @@ impl HttpBookingSystem {
     /// Cancels the booking of `reference`, under the cancellation's own `key`. One that is not there is cancelled.
     pub async fn cancel(&self, reference: &str, key: &str) -> Sent {
         match self.exchange("cancel", self.request(Method::DELETE, Some(reference), key)).await {
-            Err(class) => class,
-            Ok(Reply { status: 200 | 204, .. } | Reply { status: 404 | 410, json: true, .. }) => Sent::Done(None),
+            Err(failed) => failed.into(),
+            Ok(Reply { status: status @ (200 | 204), .. } | Reply { status: status @ (404 | 410), json: true, .. }) => {
+                Sent::Done { status, told: () }
+            }
             // A gateway's page says nothing about the booking.
             Ok(Reply { status: 410, .. }) => Sent::Unknown(Unknown::Status(410)),
             Ok(reply) => reply.class(),
@@ -151,8 +153,8 @@ impl HttpBookingSystem {
             },
             Ok(Reply { status: 404, json: true, .. }) => Looked::NotThere,
             Ok(reply) => Looked::Unknown(Unknown::Status(reply.status)),
-            Err(Sent::Unknown(why)) => Looked::Unknown(why),
-            Err(Sent::Nothing(_) | Sent::Refused { .. } | Sent::Done(_)) => Looked::Unknown(Unknown::Broken),
+            Err(Failed::Unknown(why)) => Looked::Unknown(why),
+            Err(Failed::NotSent) => Looked::Unknown(Unknown::Broken),
         }
     }
 
@@ -182,19 +184,35 @@ impl HttpBookingSystem {
     }
 
     /// Every call passes here: with a crash point before it is sent and one after it is answered.
-    async fn exchange(&self, name: &str, request: RequestBuilder) -> Result<Reply, Sent> {
+    async fn exchange(&self, name: &str, request: RequestBuilder) -> Result<Reply, Failed> {
         crash_point::reach(name, Moment::Before);
         let reply = self.send(request).await;
         crash_point::reach(name, Moment::After);
         reply
     }
 
-    async fn send(&self, request: RequestBuilder) -> Result<Reply, Sent> {
+    async fn send(&self, request: RequestBuilder) -> Result<Reply, Failed> {
         let response = request.send().await.map_err(|e| failure(&e))?;
         let (status, retry_after_s, json) = (response.status(), retry_after_s(&response), is_json(&response));
-        let body = read_limited(response).await.map_err(Sent::Unknown)?;
+        let body = read_limited(response).await.map_err(Failed::Unknown)?;
         let json = json && serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_ok();
         Ok(Reply { status: status.as_u16(), retry_after_s, json, body })
+    }
+}
+
+/// No whole answer.
+enum Failed {
+    /// There was no connection.
+    NotSent,
+    Unknown(Unknown),
+}
+
+impl<T> From<Failed> for Sent<T> {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::NotSent => Self::Nothing(Nothing::NoConnection),
+            Failed::Unknown(why) => Self::Unknown(why),
+        }
     }
 }
 
@@ -208,7 +226,7 @@ struct Reply {
 
 impl Reply {
     /// The classes that all methods share.
-    fn class(&self) -> Sent {
+    fn class<T>(&self) -> Sent<T> {
         match self.status {
             status @ (400 | 402 | 409 | 410 | 422) => Sent::Refused { status },
             status @ (401 | 403 | 405) => Sent::Nothing(Nothing::Misconfigured { status }),
@@ -249,13 +267,13 @@ fn booking(body: &[u8], reference: &str, must_name: bool) -> Option<Booking> {
 }
 
 /// A client error: only one before there was a connection proves that nothing was sent.
-fn failure(error: &reqwest::Error) -> Sent {
+fn failure(error: &reqwest::Error) -> Failed {
     if error.is_connect() || error.is_builder() {
-        Sent::Nothing(Nothing::NoConnection)
+        Failed::NotSent
     } else if error.is_timeout() {
-        Sent::Unknown(Unknown::TimedOut)
+        Failed::Unknown(Unknown::TimedOut)
     } else {
-        Sent::Unknown(Unknown::Broken)
+        Failed::Unknown(Unknown::Broken)
     }
 }
 

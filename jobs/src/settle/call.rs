@@ -4,12 +4,12 @@ use entity::attempt_journal::Entry;
 use entity::reservation::Details;
 
 use super::Attempt;
-use crate::booking::{Looked, Sent};
+use crate::booking::{Booking, Looked, Sent};
 use crate::boot_clock::BootInstant;
 use crate::journal::{of_looked, of_sent};
 
 impl Attempt<'_> {
-    pub(super) async fn call_book(&self, details: &Details) -> Sent {
+    pub(super) async fn call_book(&self, details: &Details) -> Sent<Booking> {
         let began = BootInstant::now();
         let sent = self.settler.booking.book(&self.record.reference, details).await;
         self.note("book", of_sent(&sent), began);

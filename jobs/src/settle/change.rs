@@ -50,7 +50,7 @@ impl Attempt<'_> {
             None => self.call_cancel().await,
         };
         match sent {
-            Sent::Done(_) => Round::Applied,
+            Sent::Done { .. } => Round::Applied,
             Sent::Refused { .. } if before.may_free() => Round::Refused,
             Sent::Refused { .. } if before.refusal_is_believed(self.bounds()) => self.check_refusal(details).await,
             Sent::Nothing(nothing) if before.may_free() => Round::Over(self.free(nothing).await),

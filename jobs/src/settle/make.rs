@@ -52,7 +52,7 @@ impl Attempt<'_> {
         }
         self.absent = false;
         match self.call_book(details).await {
-            Sent::Done(Some(booking)) => Ok(self.booked(details.clone(), booking).await),
+            Sent::Done { told, .. } => Ok(self.booked(details.clone(), told).await),
             Sent::Refused { status } if before.refusal_is_believed(self.bounds()) => {
                 tracing::info!(reference = %self.record.reference, status, "refused by the booking system");
                 let answer = answer::rejected(&self.settler.settings.public_base, &self.record.reservation_id);
@@ -64,10 +64,6 @@ impl Attempt<'_> {
             Sent::Unknown(why) => {
                 self.last_sent = Some(began);
                 self.log_unknown("book", why);
-                Err(self.again().await)
-            }
-            Sent::Done(None) => {
-                self.last_sent = Some(began);
                 Err(self.again().await)
             }
         }
