@@ -13,6 +13,7 @@ mod config;
 mod crash;
 mod crash_points;
 mod documents;
+mod failover;
 mod framework_errors;
 mod instruments;
 mod jobs;

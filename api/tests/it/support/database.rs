@@ -153,7 +153,7 @@ impl Database {
     }
 }
 
-async fn open(url: &str) -> DatabaseConnection {
+pub(super) async fn open(url: &str) -> DatabaseConnection {
     let mut options = ConnectOptions::new(url);
     options.max_connections(1).sqlx_logging(false);
     Sea::connect(options).await.unwrap_or_else(|e| panic!("the test's own connection to {url}: {e}"))

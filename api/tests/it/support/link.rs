@@ -19,7 +19,7 @@ pub struct Link(Arc<Inner>);
 
 struct Inner {
     port: u16,
-    server: String,
+    server: Mutex<String>,
     held: watch::Sender<bool>,
     /// How many more writes are acknowledged before one is not; `None`: all are.
     spare: Mutex<Option<usize>>,
@@ -32,7 +32,7 @@ impl Link {
     pub async fn to(server: String) -> Self {
         let link = Self(Arc::new(Inner {
             port: free_port(),
-            server,
+            server: Mutex::new(server),
             held: watch::Sender::new(false),
             spare: Mutex::default(),
             lost: watch::Sender::new(0),
@@ -52,6 +52,12 @@ impl Link {
         if let Some(listening) = self.0.listening.lock().unwrap().take() {
             listening.abort();
         }
+        self.cut();
+    }
+
+    /// Connections lead to this server from now on; open ones are cut.
+    pub fn lead_to(&self, server: String) {
+        *self.0.server.lock().unwrap() = server;
         self.cut();
     }
 
@@ -94,7 +100,8 @@ impl Link {
     }
 
     async fn carry(&self, client: TcpStream) {
-        let Ok(server) = TcpStream::connect(&self.0.server).await else { return };
+        let server = self.0.server.lock().unwrap().clone();
+        let Ok(server) = TcpStream::connect(server).await else { return };
         for stream in [&client, &server] {
             let _ = stream.set_nodelay(true);
         }

@@ -2,6 +2,7 @@
 
 pub mod case;
 pub mod client;
+pub mod cluster;
 pub mod database;
 pub mod document;
 pub mod ledger;
