@@ -32,6 +32,8 @@ def before_call(context, case, kwargs):
         # A change of one end is judged with the other one, which the reservation has.
         if case.body.get("starts_at") and (case.body.get("ends_at") or case.operation.label.startswith("PATCH")):
             case.body["ends_at"] = "9999-12-31T23:59:59Z"
+            if case.body["starts_at"].startswith("9999-12-31"):
+                case.body["starts_at"] = "9999-12-30T00:00:00Z"
         elif case.body.get("ends_at") and case.operation.label.startswith("PATCH"):
             case.body["starts_at"] = None
         for name, value in case.body.items():

@@ -134,6 +134,6 @@ pub fn storage_problem(error: &StoreError) -> Problem {
 }
 
 fn storage_unavailable() -> Problem {
-    Problem::new(Code::StorageUnavailable, "The service cannot reach its storage, so nothing was sent to the booking system.")
+    Problem::new(Code::StorageUnavailable, "The service cannot reach its storage. While it cannot, it sends nothing to the booking system.")
         .retry_after_s(rand::random_range(1..=3))
 }

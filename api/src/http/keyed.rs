@@ -156,15 +156,13 @@ async fn first_answer(
     record: &Record,
     mut told: oneshot::Receiver<Outcome>,
 ) -> Result<Outgoing, Problem> {
-    let asked_for = patience.preference.respond_async || patience.wait.is_some();
-    let within = match (patience.wait, patience.preference.respond_async) {
-        (Some(wait), _) => wait,
-        (None, true) => Duration::ZERO,
-        (None, false) => service.settler.settings().answer_within,
-    };
+    if patience.preference.respond_async && patience.wait.is_none() {
+        return accepted(patience, operation, record).await;
+    }
+    let within = patience.wait.unwrap_or(service.settler.settings().answer_within);
     let outcome = match tokio::time::timeout(within, &mut told).await {
         Ok(outcome) => outcome.unwrap_or(Outcome::Pending),
-        Err(_elapsed) if asked_for => return accepted(patience, operation, record).await,
+        Err(_elapsed) if patience.wait.is_some() => return accepted(patience, operation, record).await,
         Err(_elapsed) => return Err(outcome_pending(record)),
     };
     match outcome {
@@ -176,9 +174,10 @@ async fn first_answer(
         // Somebody else has the key: what its record says is the answer.
         Outcome::LeaseLost => {
             let (db, digest) = (service.db.clone(), record.digest);
-            match service.storage(async move { lifecycle::find(&db, &digest).await }).await? {
-                Some(record) if matches!(record.state, State::Completed { .. }) && !record.is_expired() => replay(service, record),
-                Some(_) | None => Err(outcome_pending(record)),
+            match service.storage(async move { lifecycle::find(&db, &digest).await }).await {
+                Ok(Some(record)) if matches!(record.state, State::Completed { .. }) && !record.is_expired() => replay(service, record),
+                // Something was sent, whatever the storage says now.
+                Ok(_) | Err(_) => Err(outcome_pending(record)),
             }
         }
     }

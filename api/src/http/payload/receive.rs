@@ -43,11 +43,12 @@ pub async fn read_limited(request: &Request, body: &mut RequestBody, limit_bytes
     }
     let stream =
         body.take().map_err(|_| Problem::new(Code::Internal, "The service failed while it handled this request."))?.into_bytes_stream();
-    let received = tokio::time::timeout(timeout, receive(stream, limit_bytes)).await;
+    let mut seen_bytes = 0;
+    let received = tokio::time::timeout(timeout, receive(stream, limit_bytes, &mut seen_bytes)).await;
     match received {
         Ok(Received::Whole(bytes)) => Ok(bytes),
         Ok(Received::TooLarge) => Err(too_large()),
-        Err(_elapsed) if declared_too_large => Err(too_large()),
+        Err(_elapsed) if declared_too_large || seen_bytes > limit_bytes => Err(too_large()),
         Ok(Received::Broken) => Err(Problem::invalid(vec![FieldError::new("", "the body broke off before its end")])),
         Err(_elapsed) => Err(Problem::new(Code::RequestTimeout, format!("The body was not complete within {timeout:?}."))),
     }
@@ -59,21 +60,20 @@ enum Received {
     Broken,
 }
 
-async fn receive<B: AsRef<[u8]>, E>(stream: impl Stream<Item = Result<B, E>>, limit_bytes: usize) -> Received {
+async fn receive<B: AsRef<[u8]>, E>(stream: impl Stream<Item = Result<B, E>>, limit_bytes: usize, seen_bytes: &mut usize) -> Received {
     let mut stream = std::pin::pin!(stream);
     let mut bytes = Vec::new();
-    let mut seen_bytes = 0_usize;
     while let Some(chunk) = stream.next().await {
         let Ok(chunk) = chunk else {
-            return if seen_bytes > limit_bytes { Received::TooLarge } else { Received::Broken };
+            return if *seen_bytes > limit_bytes { Received::TooLarge } else { Received::Broken };
         };
-        match count(&mut seen_bytes, chunk.as_ref().len(), limit_bytes) {
+        match count(seen_bytes, chunk.as_ref().len(), limit_bytes) {
             ControlFlow::Continue(true) => bytes.extend_from_slice(chunk.as_ref()),
             ControlFlow::Continue(false) => bytes = Vec::new(),
             ControlFlow::Break(()) => return Received::TooLarge,
         }
     }
-    if seen_bytes > limit_bytes { Received::TooLarge } else { Received::Whole(bytes) }
+    if *seen_bytes > limit_bytes { Received::TooLarge } else { Received::Whole(bytes) }
 }
 
 /// Whether what was received so far is kept, dropped, or enough to stop.
@@ -187,6 +187,10 @@ mod tests {
         assert_eq!(read(&[], never(), 4).await, Err(Code::RequestTimeout));
         assert_eq!(read(&[("content-length", "5")], never(), 4).await, Err(Code::BodyTooLarge));
         assert_eq!(read(&[("content-length", "5"), ("expect", "100-continue")], never(), 4).await, Err(Code::BodyTooLarge));
+
+        // Without an end, and too large already.
+        let slow = futures_util::stream::iter([Ok::<_, std::io::Error>("abcde")]).chain(futures_util::stream::pending());
+        assert_eq!(read(&[], Body::from_bytes_stream(slow), 4).await, Err(Code::BodyTooLarge));
 
         let broken = Body::from_bytes_stream(futures_util::stream::iter([Ok("ab"), Err(std::io::Error::other("cut"))]));
         assert_eq!(read(&[], broken, 4).await, Err(Code::RequestInvalid));
