@@ -1,7 +1,8 @@
 //! Crash points: a debug build can be told to die at any statement and any call, so that a test can die at each. A release build has none.
 //!
 //! They sit where everything passes: every SQL statement (`database.rs`) and every call to the booking system. So a new one cannot be
-//! without. `CRASH_AT=PLACE:before` or `PLACE:after` aborts the process there; `CRASH_POINTS_SEEN=FILE` writes down all that were reached.
+//! without. `CRASH_AT=PLACE:before` or `PLACE:after` aborts the process there, `PANIC_AT` panics instead; `CRASH_POINTS_SEEN=FILE` writes
+//! down all that were reached.
 
 /// On which side of a statement or call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,8 +20,9 @@ pub fn reach(place: &str, moment: Moment) {
     use std::sync::LazyLock;
 
     static CRASH_AT: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("CRASH_AT").ok());
+    static PANIC_AT: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("PANIC_AT").ok());
     static SEEN: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("CRASH_POINTS_SEEN").ok());
-    if CRASH_AT.is_none() && SEEN.is_none() {
+    if CRASH_AT.is_none() && PANIC_AT.is_none() && SEEN.is_none() {
         return;
     }
     let side = match moment {
@@ -37,6 +39,7 @@ pub fn reach(place: &str, moment: Moment) {
     if CRASH_AT.as_deref() == Some(here.as_str()) {
         std::process::abort();
     }
+    assert!(PANIC_AT.as_deref() != Some(here.as_str()), "told to panic at {here}");
 }
 
 /// Nothing, in a release build.

@@ -5,6 +5,7 @@ use super::support::prelude::*;
 tests!(both [
     a_refusal_is_final_stored_and_replayed,
     what_surely_had_no_effect_frees_the_key,
+    an_address_where_nobody_answers_frees_the_key,
     headers_of_the_booking_system_reach_nobody,
     after_an_unknown_send_a_refusal_proves_nothing_until_absent_after,
 ] sqlite [
@@ -57,6 +58,23 @@ async fn what_surely_had_no_effect_frees_the_key(case: &Case) {
     assert_eq!(service.key_state(&key).await, None);
     upstream.open().await;
     service.post(&key, &body).await.expect_created();
+}
+
+/// B57: packets that are dropped, not refused. A listener whose queue is full does that.
+async fn an_address_where_nobody_answers_frees_the_key(case: &Case) {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let hole = socket.listen(1).unwrap();
+    let address = hole.local_addr().unwrap();
+    let fill =
+        (0..8).map(|_| Box::pin(tokio::time::timeout(std::time::Duration::from_millis(500), tokio::net::TcpStream::connect(address))));
+    let queue = together(fill).await;
+    assert!(queue.iter().any(Result::is_err), "the queue is not full");
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("BOOKING_URL", format!("http://{address}")).start().await;
+    let (key, body) = (case.key(), case.body());
+    service.post(&key, &body).await.expect_problem(503, "booking-system-unavailable");
+    assert_eq!(service.key_state(&key).await, None);
 }
 
 /// B18

@@ -5,6 +5,7 @@ use super::support::prelude::*;
 tests!(both [
     two_hundred_at_once_under_one_key_over_two_processes,
     processes_that_start_at_once_share_one_schema,
+    killed_in_mid_migration_nothing_is_half_done,
     a_key_claimed_here_is_in_progress_there,
 ]);
 
@@ -62,6 +63,31 @@ async fn processes_that_start_at_once_share_one_schema(case: &Case) {
     let status = case.program("migration").arguments(["status"]).run().await;
     assert!(!status.expect_success().output.contains("pending"), "{}", status.output);
     case.program("migration").arguments(["up"]).run().await.expect_success();
+}
+
+/// B51
+async fn killed_in_mid_migration_nothing_is_half_done(case: &Case) {
+    let upstream = case.upstream().await;
+    let migration = |url: &str| case.program("migration").set("DATABASE_URL", url).arguments(["up"]);
+    let began = std::time::Instant::now();
+    migration(&case.database.another("whole").await).run().await.expect_success();
+    let whole = began.elapsed();
+    let mut cut_short = 0;
+    for round in 0..12 {
+        let url = case.database.another(&format!("round{round}")).await;
+        let migration = migration(&url).spawn();
+        // From before the connection to after the commit.
+        tokio::time::sleep(whole * round / 16).await;
+        migration.kill_9();
+        let status = || case.program("migration").set("DATABASE_URL", &url).arguments(["status"]).run();
+        let seen = status().await;
+        let (applied, pending) = (seen.expect_success().output.contains("applied"), seen.output.contains("pending"));
+        assert!(!(applied && pending), "{}", seen.output);
+        cut_short += u32::from(pending);
+        case.jobs(&upstream).set("DATABASE_URL", &url).arguments(["keys", "list"]).run().await.expect_success();
+        assert!(!status().await.expect_success().output.contains("pending"));
+    }
+    eprintln!("{cut_short} of 12 migrations were cut short");
 }
 
 async fn a_key_claimed_here_is_in_progress_there(case: &Case) {

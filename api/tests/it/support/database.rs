@@ -76,6 +76,19 @@ impl Database {
         open(&self.url()).await
     }
 
+    /// The address of an empty one beside it, which goes with it.
+    pub async fn another(&self, name: &str) -> String {
+        match self.engine {
+            Engine::Sqlite => self.url().replace(".db", &format!("-{name}.db")),
+            Engine::Postgres => {
+                let connection = self.connect().await;
+                connection.execute_unprepared(&format!("CREATE SCHEMA {name}")).await.expect("a schema");
+                connection.close().await.expect("the connection is closed");
+                format!("{}/{}?options=-c%20search_path%3D{name}", self.server, self.name)
+            }
+        }
+    }
+
     /// How many rows of any table hold this text.
     pub async fn rows_with(&self, text: &str) -> i64 {
         let connection = self.connect().await;
