@@ -43,7 +43,9 @@ impl<'a> ApiExtractor<'a> for Caller {
             SCHEME,
             MetaSecurityScheme {
                 ty: "http",
-                description: Some("A token made by `api token create`. A server without tokens needs none, and listens on loopback only."),
+                description: Some(
+                    "A token made by `api token create`. A server without tokens asks for none, takes any, and listens on loopback only.",
+                ),
                 name: None,
                 key_in: None,
                 scheme: Some("bearer"),

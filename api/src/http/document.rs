@@ -16,8 +16,8 @@ pub fn service() -> OpenApiService<(ReservationsApi, KeysApi), ()> {
             "Reservations that can be retried safely. Every `POST` and `PATCH` carries an `Idempotency-Key`: make one key per intended \
              operation, before its first attempt, and send the same request under the same key until its answer is final. It is carried \
              out once, and every retry gets the same bytes.\n\nErrors are `application/problem+json` (RFC 9457). Their member `retry` says \
-             what to do: `same_key` send it again as it is after `Retry-After`, `corrected` correct it, `new_key` make a new key for \
-             this request, `never` it is final, `ask` the outcome is unknown: ask again, and do not make a new key.",
+             what to do: `same_key` send it again as it is after `Retry-After`, `corrected` correct it, `new_key` the key belongs to \
+             another request, `never` it is final, `ask` the outcome is unknown: ask again, and do not make a new key.",
         )
         .contact(ContactObject::new().name("The maintainers of the Reservation API"))
         .license(poem_openapi::LicenseObject::new("MIT").url("https://opensource.org/license/mit"))
@@ -42,6 +42,10 @@ pub fn document() -> Value {
     }
     document["components"]["schemas"]["Problem"]["properties"]["status"] =
         json!({"description": "The status code of this answer.", "type": "integer", "format": "int32", "minimum": 400, "maximum": 599});
+    // What it is about comes first; the generator sorts by name.
+    if let Some(tags) = document["tags"].as_array_mut() {
+        tags.sort_by_key(|tag| tag["name"] != "Reservations");
+    }
     mend_operations(&mut document);
     drop_noise(&mut document);
     write_integers_as_integers(&mut document);

@@ -17,8 +17,8 @@ pub trait Answers: Send + Sync + 'static {
     /// Statuses of success, whether each has the body, and the headers it carries.
     const SUCCESSES: &'static [(u16, &'static str, bool, &'static [Header])];
 
-    /// Whether `Prefer` means something here.
-    const TAKES_PREFER: bool = false;
+    /// Whether it takes a key: answers are stored and replayed, and `Prefer` means something.
+    const TAKES_KEY: bool = false;
 
     /// Statuses of problems with their codes.
     const PROBLEMS: &'static [(u16, &'static str)];
@@ -135,10 +135,10 @@ impl<A: Answers> ApiResponse for Refused<A> {
             if *status == 401 {
                 headers.push(Header::WwwAuthenticate.meta());
             }
-            if *status == 422 {
+            if A::TAKES_KEY && *status == 422 {
                 headers.push(Header::IdempotentReplayed.meta());
             }
-            if A::TAKES_PREFER && matches!(status, 409 | 422) {
+            if A::TAKES_KEY && matches!(status, 409 | 422) {
                 headers.push(Header::PreferenceApplied.meta());
             }
             MetaResponse {

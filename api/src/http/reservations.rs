@@ -58,7 +58,7 @@ const ACCEPTED: &[Header] = &[Header::Location, Header::ETag, Header::Preference
 
 impl Answers for Create {
     type Body = ReservationBody;
-    const TAKES_PREFER: bool = true;
+    const TAKES_KEY: bool = true;
     const SUCCESSES: &'static [(u16, &'static str, bool, &'static [Header])] = &[
         (
             201,
@@ -86,7 +86,7 @@ impl Answers for Create {
 
 impl Answers for ChangeIt {
     type Body = ReservationBody;
-    const TAKES_PREFER: bool = true;
+    const TAKES_KEY: bool = true;
     const SUCCESSES: &'static [(u16, &'static str, bool, &'static [Header])] = &[
         (200, "Changed. A retry gets the same bytes, marked `Idempotent-Replayed: true`.", true, KEYED),
         (202, "Still being worked on: the reservation as it stands, where `Prefer` asked for it.", true, ACCEPTED),
@@ -144,10 +144,17 @@ impl Answers for List {
         (200, "One page of reservations, newest first.", true, &[Header::ETag]),
         (304, "It is still what `If-None-Match` names.", false, &[Header::ETag]),
     ];
-    const PROBLEMS: &'static [(u16, &'static str)] = READ_PROBLEMS;
+    const PROBLEMS: &'static [(u16, &'static str)] = &[
+        (400, "`request-invalid`"),
+        (401, "`unauthenticated`"),
+        (403, "`forbidden`"),
+        (429, "`too-many-requests`"),
+        (500, "`internal`"),
+        (503, "`storage-unavailable`"),
+    ];
 }
 
-/// Problems of operations that only read.
+/// Problems of operations that read one thing.
 pub const READ_PROBLEMS: &[(u16, &str)] = &[
     (400, "`request-invalid`"),
     (401, "`unauthenticated`"),

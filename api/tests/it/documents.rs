@@ -46,6 +46,9 @@ async fn the_document_promises_what_generators_need(case: &Case) {
             }
         }
     }
+    assert_eq!(document["tags"][0]["name"], "Reservations", "what it is about comes first");
+    let cancel = &document["paths"]["/reservations/{id}"]["delete"];
+    assert!(cancel["responses"]["422"]["headers"]["Idempotent-Replayed"].is_null(), "nothing is stored of a cancellation");
     let create = &document["paths"]["/reservations"]["post"];
     assert_eq!(create["operationId"], "createReservation");
     for status in ["201", "202", "400", "401", "408", "409", "413", "415", "422", "429", "500", "502", "503"] {
