@@ -32,13 +32,15 @@ pub struct Behaviour {
     pub wait_ms: u64,
     pub effect: Effect,
     pub says: Says,
+    /// For scarce items.
+    pub is_out_of_stock: bool,
 }
 
 /// A send takes effect at most this late: within `ABSENT_AFTER`, whatever else holds it up (`settings.rs`).
-pub const LATEST_MS: u64 = 1200;
+pub const LATEST_MS: u64 = 1000;
 
 impl Behaviour {
-    pub const GOOD: Self = Self { name: "answered", wait_ms: 0, effect: Effect::Now, says: Says::TheTruth };
+    pub const GOOD: Self = Self { name: "answered", wait_ms: 0, effect: Effect::Now, says: Says::TheTruth, is_out_of_stock: false };
 
     pub fn roll(dice: &mut Dice, method: &str) -> Self {
         use Effect::{Late, None, Now};
@@ -57,6 +59,7 @@ impl Behaviour {
             (3, ("was done, garbage", Now, Garbage)),
             (4, ("was swallowed", None, Nothing)),
             (3, ("was not done, 503", None, Page(503))),
+            (3, ("was not done, a gateway's 200", None, Page(200))),
             (3, ("was not done, a hang-up", None, Goodbye)),
             (4, ("was told 429", None, Status(429))),
             (1, ("was told 401", None, Status(401))),
@@ -72,11 +75,15 @@ impl Behaviour {
             (2, ("got a hang-up", None, Goodbye)),
         ];
         let (name, effect, says) = if method == "GET" { dice.weighted(&look_ups) } else { dice.weighted(&sends) };
+        if says == Page(200) && method != "POST" {
+            // A change that is answered 200 counts as made, whatever stands in the body.
+            return Self::GOOD;
+        }
         let wait_ms = if name == "answered slowly" { dice.between(100, 600) } else { dice.between(0, 20) };
         let effect = match effect {
             Late(_) => Late(dice.between(50, LATEST_MS)),
             Now | None => effect,
         };
-        Self { name, wait_ms, effect, says }
+        Self { name, wait_ms, effect, says, is_out_of_stock: dice.percent(50) }
     }
 }

@@ -1,6 +1,5 @@
 //! The booking system: it books, and misbehaves as the dice of each request say. It keeps what it promises in its mode.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -9,8 +8,10 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::behaviour::{Behaviour, Effect, Says};
+use super::bookings::{Booking, Memory, Said};
 use super::dice::Dice;
 use super::ledger::Ledger;
+use super::sends::Sent;
 use super::wire::{Message, Unframed, Wire};
 
 /// What it offers.
@@ -22,49 +23,29 @@ pub struct Mode {
     pub looks_up: bool,
 }
 
-/// A booking that really exists there.
-#[derive(Clone, Debug)]
-pub struct Booking {
-    pub booking_id: String,
-    pub reference: String,
-    pub item_code: String,
-    pub details: Value,
-    pub cancelled: bool,
-    key: String,
-}
-
-#[derive(Default)]
-struct Memory {
-    bookings: Vec<Booking>,
-    /// Keys of changes that took effect.
-    changed: BTreeSet<String>,
-    /// How often each thing was asked for.
-    asked: BTreeMap<String, u64>,
-}
-
 /// The booking system. Clones are the same one.
 #[derive(Clone)]
 pub struct BookingSystem(Arc<Inner>);
 
 struct Inner {
-    address: String,
     mode: Mode,
     seed: u64,
     ledger: Arc<Ledger>,
     memory: Mutex<Memory>,
     /// It behaves.
     calm: AtomicBool,
-    /// Effects that are still to come.
+    /// Changes whose effect is still to come.
     coming: AtomicUsize,
 }
 
 /// A request that arrived.
-struct Asked {
-    method: String,
+#[derive(Clone)]
+pub struct Asked {
+    pub method: String,
     /// The last part of the path.
-    reference: String,
-    key: String,
-    body: Value,
+    pub reference: String,
+    pub key: String,
+    pub body: Value,
 }
 
 impl Asked {
@@ -76,14 +57,17 @@ impl Asked {
         Self { method, reference, key, body: serde_json::from_slice(&message.body).unwrap_or_default() }
     }
 
-    fn text(&self, name: &str) -> String {
+    pub fn text(&self, name: &str) -> String {
         self.body[name].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Never done, however often it is asked for.
-    fn is_refused(&self) -> bool {
+    /// What is sold out is never done, however often it is asked for; what is scarce is refused at times.
+    fn is_refused(&self, behaviour: Behaviour) -> bool {
         match self.method.as_str() {
-            "POST" => self.text("item_code").starts_with("SOLD-OUT"),
+            "POST" => {
+                let item = self.text("item_code");
+                item.starts_with("SOLD-OUT") || (item.starts_with("SCARCE") && behaviour.is_out_of_stock)
+            }
             "PATCH" => self.body["quantity"] == 13,
             _ => false,
         }
@@ -91,24 +75,23 @@ impl Asked {
 }
 
 impl BookingSystem {
-    pub async fn start(mode: Mode, seed: u64, ledger: Arc<Ledger>) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
-        let address = listener.local_addr().expect("an address").to_string();
-        let inner =
-            Inner { address, mode, seed, ledger, memory: Mutex::default(), calm: AtomicBool::default(), coming: AtomicUsize::default() };
-        let system = Self(Arc::new(inner));
-        let serving = system.clone();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let served = serving.clone();
-                tokio::spawn(async move { served.serve(Wire::new(stream)).await });
-            }
-        });
-        system
+    pub fn new(mode: Mode, seed: u64, ledger: Arc<Ledger>) -> Self {
+        let (memory, calm, coming) = (Mutex::default(), AtomicBool::default(), AtomicUsize::default());
+        Self(Arc::new(Inner { mode, seed, ledger, memory, calm, coming }))
     }
 
-    pub fn address(&self) -> String {
-        self.0.address.clone()
+    /// Listens for one process, so that it knows who sends what; the address.
+    pub async fn listen(&self, process: &str) -> String {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let (serving, process) = (self.clone(), process.to_owned());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (served, process) = (serving.clone(), process.clone());
+                tokio::spawn(async move { served.serve(Wire::new(stream), &process).await });
+            }
+        });
+        address
     }
 
     /// From here on it answers everything at once.
@@ -122,19 +105,24 @@ impl BookingSystem {
 
     /// Whether something it was asked for may still take effect.
     pub fn has_more_to_come(&self) -> bool {
-        self.0.coming.load(Ordering::SeqCst) > 0
+        self.0.coming.load(Ordering::SeqCst) > 0 || self.memory().sends.has_more_to_come()
+    }
+
+    /// The one send of this reference; none where there were several.
+    pub fn only_send(&self, reference: &str) -> Option<Sent> {
+        self.memory().sends.only_one(reference)
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.0.memory.lock().unwrap()
     }
 
-    async fn serve(&self, mut wire: Wire) {
+    async fn serve(&self, mut wire: Wire, process: &str) {
         while let Ok(message) = wire.read(Unframed::Empty).await {
             let asked = Asked::new(&message);
             let behaviour = self.behaviour(&asked);
             self.0.ledger.count("booking system", format!("{} {}", asked.method, behaviour.name));
-            if !self.play(&mut wire, &asked, behaviour).await.unwrap_or(false) {
+            if !self.play(&mut wire, &asked, behaviour, process).await.unwrap_or(false) {
                 return;
             }
         }
@@ -142,38 +130,40 @@ impl BookingSystem {
 
     /// By what is asked for and how often it was, not by when: so a seed means the same on a slow machine.
     fn behaviour(&self, asked: &Asked) -> Behaviour {
-        let what = match asked.method.as_str() {
-            "POST" => format!("POST {}", asked.text("item_code")),
-            // References are new on every run; bookings of one item are not.
-            method => {
-                let memory = self.memory();
-                let item = memory.bookings.iter().find(|b| b.reference == asked.reference).map(|b| b.item_code.clone());
-                format!("{method} {}", item.unwrap_or_default())
-            }
-        };
-        let times = {
-            let mut memory = self.memory();
-            let times = memory.asked.entry(what.clone()).or_default();
-            *times += 1;
-            *times
-        };
+        let (what, times) = self.memory().nth(asked);
         if self.0.calm.load(Ordering::SeqCst) {
             return Behaviour::GOOD;
         }
         Behaviour::roll(&mut Dice::of(self.0.seed, &format!("{what} {times}")), &asked.method)
     }
 
-    /// Whether the connection goes on afterwards.
-    async fn play(&self, wire: &mut Wire, asked: &Asked, behaviour: Behaviour) -> std::io::Result<bool> {
+    /// What there is to say when a request arrives, and whether it will be carried out.
+    fn arrives(&self, asked: &Asked, behaviour: Behaviour, process: &str) -> (Said, bool) {
+        let mut memory = self.memory();
+        let refused = asked.is_refused(behaviour) && !memory.was_done(self.0.mode, asked);
         // A look-up tells what is there when it arrives, however late its answer leaves.
-        let mut truth = self.truth(asked);
-        tokio::time::sleep(Duration::from_millis(behaviour.wait_ms)).await;
-        if asked.method != "GET" && !asked.is_refused() {
-            match behaviour.effect {
-                Effect::Now => truth = self.carry_out(asked),
-                Effect::Late(ms) => self.carry_out_later(asked, ms),
-                Effect::None => {}
+        let truth = if refused { (409, json!({"error": "sold out"})) } else { memory.truth(self.0.mode, asked) };
+        let has_effect = asked.method != "GET" && !refused && behaviour.effect != Effect::None;
+        match asked.method.as_str() {
+            "POST" => {
+                if let Some(broken) = memory.sends.arrives(self.0.mode, &asked.text("reference"), process, has_effect) {
+                    self.0.ledger.violation(broken);
+                }
             }
+            "GET" if truth.0 == 404 && behaviour.says == Says::TheTruth => memory.sends.denied(&asked.reference),
+            _ => {}
+        }
+        (truth, has_effect)
+    }
+
+    /// Whether the connection goes on afterwards.
+    async fn play(&self, wire: &mut Wire, asked: &Asked, behaviour: Behaviour, process: &str) -> std::io::Result<bool> {
+        let (mut truth, has_effect) = self.arrives(asked, behaviour, process);
+        tokio::time::sleep(Duration::from_millis(behaviour.wait_ms)).await;
+        match behaviour.effect {
+            Effect::Late(ms) if has_effect => self.carry_out_later(asked.clone(), ms),
+            Effect::Now if has_effect => truth = self.carry_out(asked),
+            Effect::Late(_) | Effect::Now | Effect::None => {}
         }
         let body = truth.1.to_string().into_bytes();
         let (status, media_type, more, body) = match behaviour.says {
@@ -183,7 +173,7 @@ impl BookingSystem {
                 wire.write(&[promised, body[..body.len() / 2].to_vec()].concat()).await?;
                 return Ok(false);
             }
-            Says::Garbage => (200, "application/json", "", b"{\"booking_id\": \xff".to_vec()),
+            Says::Garbage => (truth.0, "application/json", "", b"{\"booking_id\": \xff".to_vec()),
             Says::Status(status) => (status, "application/json", "Retry-After: 1\r\n", b"{\"error\": \"chaos\"}".to_vec()),
             Says::Page(status) => (status, "text/html", "", b"<html>gateway</html>".to_vec()),
             Says::Nothing => {
@@ -198,13 +188,15 @@ impl BookingSystem {
             }
         };
         wire.write(&[head(status, media_type, more, body.len()), body].concat()).await?;
+        if asked.method == "POST" && behaviour.says == Says::TheTruth {
+            self.memory().sends.answered(&asked.text("reference"));
+        }
         Ok(true)
     }
 
-    fn carry_out_later(&self, asked: &Asked, ms: u64) {
+    fn carry_out_later(&self, asked: Asked, ms: u64) {
         self.0.coming.fetch_add(1, Ordering::SeqCst);
-        let (system, method) = (self.clone(), asked.method.clone());
-        let asked = Asked { method, reference: asked.reference.clone(), key: asked.key.clone(), body: asked.body.clone() };
+        let system = self.clone();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(ms)).await;
             system.carry_out(&asked);
@@ -212,65 +204,13 @@ impl BookingSystem {
         });
     }
 
-    /// What there is to say before anything is done.
-    fn truth(&self, asked: &Asked) -> (u16, Value) {
-        if asked.is_refused() {
-            return (409, json!({"error": "sold out"}));
+    fn carry_out(&self, asked: &Asked) -> Said {
+        let (said, broken) = self.memory().carry_out(self.0.mode, asked);
+        if let Some(broken) = broken {
+            self.0.ledger.violation(broken);
         }
-        let memory = self.memory();
-        let found = memory.bookings.iter().find(|b| b.reference == asked.reference && !b.cancelled);
-        match found.filter(|_| self.0.mode.looks_up || asked.method != "GET") {
-            Some(booking) => (200, shown(booking)),
-            None => (404, json!({"error": "no such booking"})),
-        }
+        said
     }
-
-    /// Does as asked; what there is to say then.
-    fn carry_out(&self, asked: &Asked) -> (u16, Value) {
-        let mut memory = self.memory();
-        if asked.method == "POST" {
-            return self.book(&mut memory, asked);
-        }
-        let repeated = !memory.changed.insert(asked.key.clone()) && self.0.mode.deduplicates;
-        let Some(booking) = memory.bookings.iter_mut().find(|b| b.reference == asked.reference) else {
-            return (404, json!({"error": "no such booking"}));
-        };
-        match asked.method.as_str() {
-            "DELETE" => booking.cancelled = true,
-            _ if booking.cancelled => return (404, json!({"error": "no such booking"})),
-            _ if repeated => {}
-            _ => ["quantity", "note"].iter().for_each(|name| booking.details[*name] = asked.body[*name].clone()),
-        }
-        (200, shown(booking))
-    }
-
-    fn book(&self, memory: &mut Memory, asked: &Asked) -> (u16, Value) {
-        if let Some(earlier) = memory.bookings.iter().find(|b| self.0.mode.deduplicates && b.key == asked.key) {
-            return (200, shown(earlier));
-        }
-        let booking = Booking {
-            booking_id: format!("BK-{}", uuid::Uuid::new_v4().simple()),
-            reference: asked.text("reference"),
-            item_code: asked.text("item_code"),
-            details: asked.body.clone(),
-            cancelled: false,
-            key: asked.key.clone(),
-        };
-        // Each item belongs to one key.
-        if let Some(earlier) = memory.bookings.iter().find(|b| b.item_code == booking.item_code) {
-            let (item, first, second) = (&booking.item_code, &earlier.reference, &booking.reference);
-            self.0.ledger.violation(format!("a second booking for one key: {item} under {first}, then under {second}"));
-        }
-        memory.bookings.push(booking.clone());
-        (201, shown(&booking))
-    }
-}
-
-fn shown(booking: &Booking) -> Value {
-    let mut shown = booking.details.clone();
-    shown["booking_id"] = json!(booking.booking_id);
-    shown["reference"] = json!(booking.reference);
-    shown
 }
 
 fn head(status: u16, media_type: &str, more: &str, length: usize) -> Vec<u8> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::dice::Dice;
-use super::ledger::Intent;
+use super::ledger::{Intent, Last};
 use super::reply::Reply;
 use super::wire::{Unframed, Wire};
 use super::world::World;
@@ -37,7 +37,7 @@ pub async fn live(world: &World, name: &str) {
 
 /// A reservation, and perhaps changes of it, and perhaps its cancellation.
 async fn reserve(world: &World, dice: &mut Dice, name: &str) {
-    let item = if dice.percent(8) { format!("SOLD-OUT-{name}") } else { format!("ITEM-{name}") };
+    let item = format!("{}-{name}", dice.weighted(&[(80, "ITEM"), (8, "SOLD-OUT"), (12, "SCARCE")]));
     let create = Intent {
         method: "POST",
         target: "/reservations".into(),
@@ -49,28 +49,40 @@ async fn reserve(world: &World, dice: &mut Dice, name: &str) {
     if latest.status != 201 {
         return;
     }
-    let target = format!("/reservations/{}", latest.id());
+    let Some(id) = text(&latest, "id") else {
+        return world.ledger.violation(format!("a reservation without an id: {latest:?}"));
+    };
+    let target = format!("/reservations/{id}");
+    let mut last = Last { quantity: 1, cancelled: false };
     for _ in 0..2 {
         if world.is_calm() || !dice.percent(25) {
             break;
         }
+        let quantity = i64::try_from(dice.between(2, 14)).unwrap_or_default();
         let change = Intent {
             method: "PATCH",
             target: target.clone(),
             key: Some(new_key()),
             if_match: latest.header("etag").map(str::to_owned),
-            body: json!({"quantity": dice.between(2, 14)}).to_string(),
+            body: json!({"quantity": quantity}).to_string(),
         };
         match pursue(world, dice, &change).await {
-            End::Final(reply) if reply.status == 200 => latest = reply,
+            End::Final(reply) if reply.status == 200 => {
+                last.quantity = quantity;
+                latest = reply;
+            }
             End::Final(_) => {}
             End::Unknown => return,
         }
     }
     if !world.is_calm() && dice.percent(10) {
         let cancel = Intent { method: "DELETE", target, key: None, if_match: None, body: String::new() };
-        pursue(world, dice, &cancel).await;
+        match pursue(world, dice, &cancel).await {
+            End::Final(reply) => last.cancelled = reply.status == 204,
+            End::Unknown => return,
+        }
     }
+    world.ledger.told_last(id, last);
 }
 
 /// The retry loop.
@@ -107,8 +119,7 @@ fn decide(world: &World, intent: &Intent, reply: Option<Reply>) -> Next {
         world.ledger.violation(format!("an error that nobody foresaw: {intent:?}: {reply:?}"));
     }
     let after = reply.header("retry-after").and_then(|v| v.parse().ok()).map(Duration::from_secs);
-    let retry = serde_json::from_slice::<serde_json::Value>(reply.body()).ok().and_then(|p| p["retry"].as_str().map(str::to_owned));
-    match (retry.as_deref(), after) {
+    match (text(&reply, "retry").as_deref(), after) {
         (Some("same_key"), Some(after)) => Next::Again(after),
         // A person is told; where nobody else can ever tell, there is no point in asking on.
         (Some("ask"), None) if world.only_a_person_can_tell() => Next::End(End::Unknown),
@@ -156,6 +167,11 @@ pub async fn exchange(port: u16, intent: &Intent, more: &str) -> std::io::Result
     let mut wire = Wire::connect(port).await?;
     wire.write(format!("{head}\r\n{}", intent.body).as_bytes()).await?;
     Ok(Reply::new(wire.read(Unframed::UntilClose).await?))
+}
+
+/// A member of the body.
+pub fn text(reply: &Reply, member: &str) -> Option<String> {
+    serde_json::from_slice::<serde_json::Value>(reply.body()).ok()?[member].as_str().map(str::to_owned)
 }
 
 fn new_key() -> String {

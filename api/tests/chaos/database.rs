@@ -3,12 +3,21 @@
 use std::path::Path;
 use std::time::Duration;
 
-use sea_orm::{ConnectOptions, ConnectionTrait, Database as Sea, DatabaseConnection, DbBackend, QueryResult, Statement};
+use sea_orm::{ConnectOptions, ConnectionTrait, Database as Sea, DatabaseConnection, DbBackend, DbErr, QueryResult, Statement};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     Sqlite,
     Postgres,
+}
+
+impl Engine {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
+        }
+    }
 }
 
 pub struct Database {
@@ -61,18 +70,21 @@ impl Database {
         }
     }
 
-    /// Every write waits for that long; reads go on.
-    pub async fn block_writes(&self, length: Duration) {
-        let connection = self.connect().await;
+    /// Every write waits for that long; reads go on. False where that did not come about.
+    pub async fn block_writes(&self, length: Duration) -> bool {
+        // All sessions may just be ended, ours among them.
+        let Ok(connection) = self.connect().await else { return false };
         let lock = match self.engine {
             Engine::Sqlite => "BEGIN IMMEDIATE",
             Engine::Postgres => "BEGIN; LOCK TABLE idempotency_key, reservation IN SHARE MODE",
         };
         // Where others write without a pause it may not get the lock at all.
-        if connection.execute_unprepared(lock).await.is_ok() {
+        let locked = connection.execute_unprepared(lock).await.is_ok();
+        if locked {
             tokio::time::sleep(length).await;
         }
         let _ = connection.close().await;
+        locked
     }
 
     /// Every session is ended by the server (PostgreSQL).
@@ -112,13 +124,13 @@ impl Database {
             Engine::Sqlite => DbBackend::Sqlite,
             Engine::Postgres => DbBackend::Postgres,
         };
-        let connection = self.connect().await;
+        let connection = self.connect().await.unwrap_or_else(|e| panic!("our own connection: {e}"));
         let rows = connection.query_all_raw(Statement::from_string(backend, sql)).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
         let _ = connection.close().await;
         rows
     }
 
-    async fn connect(&self) -> DatabaseConnection {
+    async fn connect(&self) -> Result<DatabaseConnection, DbErr> {
         match self.engine {
             Engine::Sqlite => open(&self.server).await,
             Engine::Postgres => open(&format!("{}/{}", self.server, self.name)).await,
@@ -126,16 +138,16 @@ impl Database {
     }
 
     async fn administrate(&self, sql: &str) {
-        let connection = open(&format!("{}/postgres", self.server)).await;
+        let connection = open(&format!("{}/postgres", self.server)).await.unwrap_or_else(|e| panic!("our own connection: {e}"));
         connection.execute_unprepared(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
         let _ = connection.close().await;
     }
 }
 
-async fn open(url: &str) -> DatabaseConnection {
+async fn open(url: &str) -> Result<DatabaseConnection, DbErr> {
     let mut options = ConnectOptions::new(url);
     options.max_connections(1).sqlx_logging(false);
-    Sea::connect(options).await.unwrap_or_else(|e| panic!("our own connection to {url}: {e}"))
+    Sea::connect(options).await
 }
 
 /// `postgres://user:password@host:port`.

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use super::database::Engine;
 use super::dice::Dice;
+use super::process::Taken;
 use super::proxy::{Manner, Proxy};
-use super::settings::{HOLD_MS, PAUSE_MS};
+use super::settings::{HOLD_MS, PAUSE_MS, SILENCE_MS, SLEEP_MS};
 use super::world::World;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,10 @@ pub enum Fault {
     Stop,
     /// SIGSTOP for longer than a lease, then SIGCONT.
     Pause,
+    /// The same while it waits for its database, and until everybody believes that it sent nothing.
+    Sleep,
+    /// Its database is silent for longer than a lease, and then delivers all it was told.
+    Silence,
     /// Everybody's writes wait.
     Lock,
     /// PostgreSQL ends every session.
@@ -37,12 +42,14 @@ pub enum Damage {
     As(Manner),
 }
 
-/// Every kind, as `FAULTS` names it, with its weight.
+/// Every kind, as `FAULTS` names it, with its weight. Without one it must be named: it can meet what `docs/guarantees.md` leaves open.
 pub fn all() -> Vec<(u64, &'static str, Fault)> {
     let mut all = vec![
         (6, "kill", Fault::Kill),
         (2, "stop", Fault::Stop),
         (4, "pause", Fault::Pause),
+        (0, "sleep", Fault::Sleep),
+        (3, "silence", Fault::Silence),
         (2, "lock", Fault::Lock),
         (1, "sessions", Fault::Sessions),
     ];
@@ -79,47 +86,78 @@ pub async fn rage(world: &Arc<World>, kinds: &[(u64, &'static str, Fault)]) {
         });
         tokio::time::sleep(Duration::from_millis(dice.between(100, 500))).await;
     }
-    while running.join_next().await.is_some() {}
+    while let Some(ended) = running.join_next().await {
+        ended.expect("a fault goes on to its end");
+    }
 }
 
 fn applies(fault: Fault, engine: Engine) -> bool {
-    engine == Engine::Postgres || !matches!(fault, Fault::Sessions | Fault::Wire(Side::Database, _))
+    engine == Engine::Postgres || !matches!(fault, Fault::Sleep | Fault::Silence | Fault::Sessions | Fault::Wire(Side::Database, _))
 }
 
 /// One fault, from its beginning to its mending; false where it met nobody.
 async fn strike(world: &World, dice: &mut Dice, fault: Fault) -> bool {
     let process = dice.one_of(&world.processes);
     let hold = Duration::from_millis(dice.between(HOLD_MS.0, HOLD_MS.1));
+    let whom = (!matches!(fault, Fault::Lock | Fault::Sessions)).then_some(process.name.as_str());
+    let sudden = matches!(fault, Fault::Sessions | Fault::Wire(Side::Database, Damage::Cut));
+    let _trouble = world.troubles.begin(whom, sudden);
     match fault {
-        Fault::Kill => {
+        Fault::Kill | Fault::Stop | Fault::Pause => {
             let Some(taken) = process.take() else { return false };
-            taken.kill();
-            tokio::time::sleep(hold / 2).await;
-            taken.start_again();
+            trouble_process(&taken, dice, fault, hold).await;
+            true
         }
-        Fault::Stop => {
-            let Some(taken) = process.take() else { return false };
-            taken.terminate(Duration::from_secs(3)).await;
-            taken.start_again();
+        Fault::Sleep => {
+            let (Some(taken), Some(wire)) = (process.take(), process.database_link.as_ref()) else { return false };
+            let asleep = async {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                taken.signal("STOP");
+                tokio::time::sleep(Duration::from_millis(SLEEP_MS)).await;
+                taken.signal("CONT");
+            };
+            tokio::join!(wire.be(Manner::Hold, Duration::from_millis(600)), asleep);
+            true
         }
-        Fault::Pause => {
-            let Some(taken) = process.take() else { return false };
-            taken.signal("STOP");
-            tokio::time::sleep(Duration::from_millis(dice.between(PAUSE_MS.0, PAUSE_MS.1))).await;
-            taken.signal("CONT");
-        }
+        Fault::Silence => match process.database_link.as_ref() {
+            Some(wire) => wire.be(Manner::Hold, Duration::from_millis(dice.between(SILENCE_MS.0, SILENCE_MS.1))).await,
+            None => false,
+        },
         Fault::Lock => world.database.block_writes(hold * 2).await,
-        Fault::Sessions => world.database.end_sessions().await,
+        Fault::Sessions => {
+            world.database.end_sessions().await;
+            true
+        }
         Fault::Wire(side, damage) => {
             let wire = match side {
                 Side::Booking => Some(&process.booking_link),
                 Side::Database => process.database_link.as_ref(),
             };
-            let Some(wire) = wire else { return false };
-            return damage_wire(wire, damage, hold).await;
+            match wire {
+                Some(wire) => damage_wire(wire, damage, hold).await,
+                None => false,
+            }
         }
     }
-    true
+}
+
+async fn trouble_process(taken: &Taken<'_>, dice: &mut Dice, fault: Fault, hold: Duration) {
+    match fault {
+        Fault::Kill => {
+            taken.kill();
+            tokio::time::sleep(hold / 2).await;
+            taken.start_again();
+        }
+        Fault::Stop => {
+            taken.terminate(Duration::from_secs(3)).await;
+            taken.start_again();
+        }
+        _ => {
+            taken.signal("STOP");
+            tokio::time::sleep(Duration::from_millis(dice.between(PAUSE_MS.0, PAUSE_MS.1))).await;
+            taken.signal("CONT");
+        }
+    }
 }
 
 async fn damage_wire(wire: &Proxy, damage: Damage, length: Duration) -> bool {

@@ -26,6 +26,15 @@ struct Seen {
     violations: Vec<String>,
     /// Every keyed request that ever left, in order, with its final answer.
     intents: BTreeMap<String, (Intent, Option<Stored>)>,
+    /// What a reservation must be in the end.
+    last: BTreeMap<String, Last>,
+}
+
+/// A reservation as its caller was told last: nobody else changes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Last {
+    pub quantity: i64,
+    pub cancelled: bool,
 }
 
 pub struct Ledger {
@@ -74,6 +83,14 @@ impl Ledger {
         }
     }
 
+    pub fn told_last(&self, reservation: String, last: Last) {
+        self.seen().last.insert(reservation, last);
+    }
+
+    pub fn last(&self) -> BTreeMap<String, Last> {
+        self.seen().last.clone()
+    }
+
     /// Every keyed request with its final answer.
     pub fn intents(&self) -> Vec<(Intent, Option<Stored>)> {
         self.seen().intents.values().cloned().collect()
@@ -90,6 +107,10 @@ impl Ledger {
         let sum: u64 = of_kind.iter().map(|(_, n)| **n).sum();
         let each: Vec<_> = of_kind.iter().map(|((_, kind), n)| format!("{kind} {n}")).collect();
         format!("{sum} ({})", each.join(", "))
+    }
+
+    pub fn sum(&self, what: &str) -> u64 {
+        self.seen().counts.iter().filter(|((of, _), _)| *of == what).map(|(_, n)| n).sum()
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {

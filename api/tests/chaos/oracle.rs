@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::booking::Booking;
+use serde_json::Value;
+
+use super::bookings::Booking;
 use super::caller::exchange;
 use super::database::Reservation;
 use super::ledger::{Intent, Stored, show};
+use super::settings::LEASE_MS;
 use super::world::World;
 
 pub async fn judge(world: &World) {
@@ -20,6 +23,7 @@ pub async fn judge(world: &World) {
     }
     let unknown: Vec<&str> = open.iter().filter(|(state, _)| state == "outcome_unknown").map(|(_, reference)| reference.as_str()).collect();
     bookings_are_reservations(world, &unknown).await;
+    answers_are_true(world);
     answers_last(world).await;
     for process in &world.processes {
         for line in process.log().lines().filter(|line| line.contains("panicked at") || line.contains("a claim panicked")) {
@@ -38,27 +42,32 @@ async fn settle(world: &World) {
     }
 }
 
-/// Each booking there is a reservation here, and the other way round, with the same values.
+/// Each booking there is a reservation here, and the other way round, with the same values, and with those that its caller was told last.
 async fn bookings_are_reservations(world: &World, unknown: &[&str]) {
     let reservations = world.database.reservations().await;
     let mut here: BTreeMap<&str, &Reservation> = reservations.iter().map(|r| (r.id.as_str(), r)).collect();
-    let (mut confirmed, mut cancelled, mut open) = (0, 0, 0);
     for booking in &world.booking.bookings() {
         match here.remove(booking.reference.as_str()) {
             Some(reservation) => {
                 compare(world, booking, reservation);
-                *(if booking.cancelled { &mut cancelled } else { &mut confirmed }) += 1;
+                world.ledger.count("at the end", if booking.cancelled { "cancelled" } else { "confirmed" });
             }
-            None if unknown.contains(&booking.reference.as_str()) => open += 1,
+            None if unknown.contains(&booking.reference.as_str()) => {
+                world.ledger.count("at the end", "booked and unknown here");
+                is_explained(world, booking);
+            }
             None => world.ledger.violation(format!("a booking without a reservation: {} ({})", booking.reference, booking.item_code)),
         }
     }
     for (id, reservation) in here {
         world.ledger.violation(format!("a reservation without a booking: {id}, {}", reservation.booking_id));
     }
-    for (kind, count) in [("confirmed", confirmed), ("cancelled", cancelled), ("booked and unknown here", open)] {
-        for _ in 0..count {
-            world.ledger.count("at the end", kind);
+    let here: BTreeMap<&str, &Reservation> = reservations.iter().map(|r| (r.id.as_str(), r)).collect();
+    for (id, last) in world.ledger.last() {
+        let status = if last.cancelled { "cancelled" } else { "confirmed" };
+        let found = here.get(id.as_str()).map(|r| (r.status.as_str(), r.quantity));
+        if found != Some((status, last.quantity)) {
+            world.ledger.violation(format!("{id}: its caller was told {last:?}, here it is {found:?}"));
         }
     }
 }
@@ -71,6 +80,44 @@ fn compare(world: &World, booking: &Booking, reservation: &Reservation) {
     if there != here && !(booking.cancelled && (there.0, there.1) == (here.0, here.1)) {
         world.ledger.violation(format!("{}: there {there:?}, here {here:?}", booking.reference));
     }
+}
+
+/// Where a person must tell, somebody had to: a worker that was told at once that it has booked stores that, trying again as long as it
+/// has its lease, unless something kept it from both.
+fn is_explained(world: &World, booking: &Booking) {
+    const SOON: Duration = Duration::from_millis(150);
+    let lease = Duration::from_millis(LEASE_MS);
+    let Some(sent) = world.booking.only_send(&booking.reference) else { return };
+    let Some(answered) = sent.answered.filter(|answered| answered.duration_since(sent.arrived) < SOON) else { return };
+    world.ledger.count("at the end", "unknown though answered at once");
+    let from = sent.arrived.checked_sub(lease).unwrap_or(sent.arrived);
+    if !world.troubles.explain(&sent.process, from, answered + lease + SOON) {
+        let (reference, process) = (&booking.reference, &sent.process);
+        let at = answered.duration_since(world.ledger.began).as_secs_f64();
+        world.ledger.violation(format!("{process} was told after {at:.1} s that it has booked {reference}, and nobody ever stored it"));
+    }
+}
+
+/// Whoever was told "confirmed" has that booking, and whoever was told "rejected" has none.
+fn answers_are_true(world: &World) {
+    let bookings = world.booking.bookings();
+    for (intent, told) in world.ledger.intents().into_iter().filter(|(intent, _)| intent.method == "POST") {
+        let Some((status, _, body)) = told else { continue };
+        let (asked, told) = (parsed(intent.body.as_bytes()), parsed(&body));
+        let there = bookings.iter().find(|b| asked["item_code"] == b.item_code.as_str());
+        let is_true = match (status, there) {
+            (201, Some(b)) => told["id"] == b.reference.as_str() && told["booking_id"] == b.booking_id.as_str(),
+            (422, None) => true,
+            _ => false,
+        };
+        if !is_true {
+            world.ledger.violation(format!("{intent:?} was told {status} {told}, but there is {there:?}"));
+        }
+    }
+}
+
+fn parsed(body: &[u8]) -> Value {
+    serde_json::from_slice(body).unwrap_or_default()
 }
 
 /// Each key gives the answer it has given before, and every key has one, unless nobody can tell.
@@ -98,7 +145,7 @@ async fn answers_last(world: &World) {
 
 /// The answer, its code, and whether it is a stored one.
 async fn answer(intent: &Intent, ports: &[u16], at: usize) -> Option<(Stored, Option<String>, bool)> {
-    for turn in 0..20 {
+    for turn in 0..100 {
         if let Ok(reply) = exchange(ports[(at + turn) % ports.len()], intent, "").await {
             return Some((reply.stored_part(), reply.code(), reply.is_replay()));
         }

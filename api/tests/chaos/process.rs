@@ -55,6 +55,20 @@ impl Process {
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.join(format!("{}.log", self.name))).unwrap_or_default()
     }
+
+    /// The end of its log.
+    pub fn last_words(&self) -> String {
+        let log = self.log();
+        let lines: Vec<_> = log.lines().collect();
+        lines[lines.len().saturating_sub(5)..].join(" | ")
+    }
+
+    /// For good.
+    pub fn end(&self) {
+        let mut child = self.child.lock().unwrap();
+        let _ = child.kill();
+        let _ = child.wait();
+    }
 }
 
 /// A process that is in one's hands.
@@ -69,9 +83,7 @@ impl Drop for Taken<'_> {
 impl Taken<'_> {
     /// Stops existing at once, with nothing said and nothing written.
     pub fn kill(&self) {
-        let mut child = self.0.child.lock().unwrap();
-        let _ = child.kill();
-        let _ = child.wait();
+        self.0.end();
     }
 
     pub fn start_again(&self) {
@@ -107,9 +119,7 @@ impl Taken<'_> {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let mut child = self.child.lock().unwrap();
-        let _ = child.kill();
-        let _ = child.wait();
+        self.end();
     }
 }
 

@@ -1,6 +1,6 @@
 //! A wire of one process, to its database or to the booking system, that can be cut, held up, half closed, or lose what it carries.
 
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,19 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-/// A port nobody listens on, below those that the system gives to outgoing connections and that the other tests take: it stays free
-/// while its process is dead. Never the same one twice.
-pub fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = (std::process::id() % 50) as u16 * 200;
-    for _ in 0..10_000 {
-        let port = 10_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
-        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
-    panic!("no free port");
-}
+use super::ports::free_port;
 
 /// What happens to what passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

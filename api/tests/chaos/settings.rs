@@ -7,17 +7,22 @@ use super::booking::Mode;
 pub const LEASE_MS: u64 = 1200;
 /// A pause ends somebody's lease. Where the booking system does not deduplicate, a process that is paused between its check of the lease
 /// and the send is what `docs/guarantees.md` leaves open; it can book twice only if it sleeps on until "not there" is believed. So no
-/// pause is that long: what holds a send up adds up to less than `BOOKING_TIMEOUT` + `ABSENT_AFTER` = 4700 ms, namely a pause, a wire that
-/// is held, and a booking system that is late (1900 + 1000 + 1200 ms).
-pub const PAUSE_MS: (u64, u64) = (LEASE_MS + 100, 1900);
-pub const HOLD_MS: (u64, u64) = (100, 1000);
+/// pause is that long: what holds a send up adds up to 3500 ms, namely a pause, a wire that is held, and a booking system that is late
+/// (1700 + 800 + 1000 ms, `behaviour::LATEST_MS`); `BOOKING_TIMEOUT` + `ABSENT_AFTER` are 5700 ms, and the rest is for a slow machine.
+pub const PAUSE_MS: (u64, u64) = (LEASE_MS + 100, 1700);
+pub const HOLD_MS: (u64, u64) = (100, 800);
+/// The wire of one process to its database is silent for longer than a lease: what it was told or tells by it comes too late. It goes on
+/// meanwhile, and its checks of the lease with it, so this may be as long as it likes: until everybody believes that it sent nothing.
+pub const SILENCE_MS: (u64, u64) = (LEASE_MS, 9000);
+/// A whole process sleeps for so long.
+pub const SLEEP_MS: u64 = 9000;
 
 pub fn of_processes(mode: Mode, booking_port: u16) -> BTreeMap<String, String> {
     let settings = [
         ("LEASE", format!("{LEASE_MS}ms")),
         ("BOOKING_CONNECT_TIMEOUT", "200ms".into()),
         ("BOOKING_TIMEOUT", "700ms".into()),
-        ("ABSENT_AFTER", "4s".into()),
+        ("ABSENT_AFTER", "5s".into()),
         ("ANSWER_WITHIN", "2500ms".into()),
         ("KEY_RETENTION", "1h".into()),
         ("RELEASE_SCHEDULE", "* * * * * *".into()),

@@ -1,7 +1,7 @@
 //! One world: a database, a booking system, several processes of ours, callers, and faults; then calm, and the verdict.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,16 @@ use super::booking::{BookingSystem, Mode};
 use super::database::{Database, Engine};
 use super::dice::Dice;
 use super::faults::{self, Fault};
-use super::ledger::Ledger;
+use super::ledger::{Intent, Ledger};
+use super::ports::free_port;
 use super::process::{Parts, Process};
-use super::proxy::{Proxy, free_port};
+use super::proxy::Proxy;
+use super::troubles::Troubles;
 use super::{caller, oracle, settings};
 
 /// How long callers and jobs may take to settle everything once nothing goes wrong any more. Pauses between looks grow with every look
-/// that settled nothing, so it is a multiple of the storm.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// that settled nothing, so it is a multiple of the storm; and a slow machine must meet it.
+const PATIENCE: Duration = Duration::from_secs(150);
 const CALLERS: u64 = 16;
 
 pub struct World {
@@ -27,20 +29,21 @@ pub struct World {
     pub database: Database,
     pub processes: Vec<Process>,
     pub ledger: Arc<Ledger>,
+    pub troubles: Troubles,
     mode: Mode,
-    calm: AtomicBool,
-    give_up_at: Instant,
+    calm_since: OnceLock<Instant>,
     settled_after: OnceLock<Duration>,
+    longest_stall_ms: AtomicU64,
     folder: TempDir,
 }
 
 impl World {
     /// Everything is started; nothing goes wrong yet.
-    pub async fn create(engine: Engine, mode: Mode, seed: u64, storm: Duration) -> Self {
+    pub async fn create(engine: Engine, mode: Mode, seed: u64) -> Self {
         let folder = TempDir::with_prefix("reservation-chaos-").expect("a folder");
         let ledger = Arc::new(Ledger::new());
         let database = Database::create(engine, folder.path()).await;
-        let booking = BookingSystem::start(mode, seed, Arc::clone(&ledger)).await;
+        let booking = BookingSystem::new(mode, seed, Arc::clone(&ledger));
         let mut dice = Dice::of(seed, "world");
         let (servers, jobs) = (dice.between(2, 3), dice.between(1, 2));
         let mut processes = Vec::new();
@@ -49,52 +52,57 @@ impl World {
                 processes.push(start(program, number, mode, &database, &booking, folder.path()).await);
             }
         }
-        let give_up_at = Instant::now() + storm + PATIENCE;
-        Self {
-            seed,
-            booking,
-            database,
-            processes,
-            ledger,
-            mode,
-            calm: AtomicBool::default(),
-            give_up_at,
-            settled_after: OnceLock::new(),
-            folder,
-        }
+        let (calm_since, settled_after) = (OnceLock::new(), OnceLock::new());
+        let (troubles, longest_stall_ms) = (Troubles::default(), AtomicU64::default());
+        Self { seed, booking, database, processes, ledger, troubles, mode, calm_since, settled_after, longest_stall_ms, folder }
     }
 
-    /// The storm, the calm after it, the verdict.
+    /// The storm, the calm after it, the verdict. All that it starts has ended when it returns.
     pub async fn run(self: &Arc<Self>, storm: Duration, kinds: &[(u64, &'static str, Fault)]) {
-        self.all_listen().await;
+        tokio::select! {
+            () = self.storm_and_judge(storm, kinds) => {}
+            () = self.keep_alive() => {}
+            () = self.troubles.watch_the_machine(|late| {
+                self.longest_stall_ms.fetch_max(u64::try_from(late.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+            }) => {}
+        }
+        let _ = self.settled_after.set(self.ledger.began.elapsed());
+    }
+
+    async fn storm_and_judge(self: &Arc<Self>, storm: Duration, kinds: &[(u64, &'static str, Fault)]) {
+        if let Some(still) = self.who_is_not_ready(PATIENCE).await {
+            panic!("there is no world to storm in: {still}");
+        }
         let callers = futures_util::future::join_all((0..CALLERS).map(|n| {
             let world = Arc::clone(self);
             tokio::spawn(async move { caller::live(&world, &n.to_string()).await })
         }));
-        let keeper = tokio::spawn(keep_alive(Arc::clone(self)));
         let clock = async {
             tokio::time::sleep(storm).await;
-            self.calm.store(true, Ordering::SeqCst);
+            let _ = self.calm_since.set(Instant::now());
             self.booking.calm_down();
         };
         tokio::join!(clock, faults::rage(self, kinds));
         for ended in callers.await {
-            if let Err(panicked) = ended {
-                self.ledger.violation(format!("a caller could make nothing of its answer: {panicked}"));
-            }
+            ended.expect("a caller goes on to its end");
+        }
+        if let Some(still) = self.who_is_not_ready(self.time_left()).await {
+            self.ledger.violation(format!("nothing goes wrong any more, but {still}"));
         }
         oracle::judge(self).await;
-        let _ = self.settled_after.set(self.ledger.began.elapsed());
-        keeper.abort();
     }
 
     /// Whether nothing goes wrong any more.
     pub fn is_calm(&self) -> bool {
-        self.calm.load(Ordering::SeqCst)
+        self.calm_since.get().is_some()
     }
 
     pub fn has_time(&self) -> bool {
-        Instant::now() < self.give_up_at
+        !self.time_left().is_zero()
+    }
+
+    fn time_left(&self) -> Duration {
+        self.calm_since.get().map_or(PATIENCE, |since| PATIENCE.saturating_sub(since.elapsed()))
     }
 
     /// Where an unknown creation waits for an operator, of whom there is none here.
@@ -107,12 +115,15 @@ impl World {
         self.processes.iter().filter_map(|process| process.port).collect()
     }
 
-    /// Everything is stopped and removed; with `KEEP_LOGS=1` the folder stays.
-    pub async fn remove(self) {
-        drop(self.processes);
+    /// Everything is stopped and removed. Where a promise was broken, or with `KEEP_LOGS=1`, the logs stay.
+    pub async fn remove(&self) {
+        self.processes.iter().for_each(Process::end);
         self.database.remove().await;
-        if std::env::var_os("KEEP_LOGS").is_some() {
-            println!("logs: {}", self.folder.keep().display());
+        if std::env::var_os("KEEP_LOGS").is_some() || !self.ledger.violations().is_empty() {
+            let kept = std::env::temp_dir().join(format!("chaos-logs-{}-{}", std::process::id(), self.seed));
+            if std::fs::rename(self.folder.path(), &kept).is_ok() {
+                println!("  logs: {}", kept.display());
+            }
         }
     }
 
@@ -122,30 +133,62 @@ impl World {
         let names: Vec<_> = self.processes.iter().map(|process| process.name.as_str()).collect();
         let counted = |what| format!("  {what}: {}", self.ledger.counted(what));
         let mut lines = vec![format!(
-            "BOOKING_IDEMPOTENT={deduplicates} BOOKING_LOOKUP={looks_up}, processes {}, settled after {:.1} s",
+            "BOOKING_IDEMPOTENT={deduplicates} BOOKING_LOOKUP={looks_up}, processes {}, settled after {:.1} s, longest stall {} ms",
             names.join(" "),
-            self.settled_after.get().map_or(f64::NAN, Duration::as_secs_f64)
+            self.settled_after.get().map_or(f64::NAN, Duration::as_secs_f64),
+            self.longest_stall_ms.load(Ordering::Relaxed),
         )];
-        lines.extend(["faults", "answers", "booking system", "at the end"].map(counted));
+        lines.extend(["faults", "beside them", "answers", "booking system", "at the end"].map(counted));
         for violation in self.ledger.violations() {
             lines.push(format!("  VIOLATION {violation}"));
         }
         lines.join("\n")
     }
 
-    async fn all_listen(&self) {
-        for port in self.ports() {
-            super::wait::eventually("a server listens", async || tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok()).await;
+    /// Waits until every server is ready; who is not in that time, with its last words.
+    async fn who_is_not_ready(&self, patience: Duration) -> Option<String> {
+        let end = Instant::now() + patience;
+        for process in &self.processes {
+            let Some(port) = process.port else { continue };
+            while !is_ready(port).await {
+                if Instant::now() >= end {
+                    return Some(format!("{} is not ready: {}", process.name, process.last_words()));
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+        None
+    }
+
+    /// A process that could not start, because just then the database was away, is started again, as a supervisor does.
+    async fn keep_alive(&self) {
+        loop {
+            for process in &self.processes {
+                if let Some(taken) = process.take()
+                    && taken.has_ended()
+                {
+                    self.ledger.count("beside them", "a start that failed");
+                    taken.start_again();
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(300)).await;
         }
     }
 }
 
+async fn is_ready(port: u16) -> bool {
+    let ask = Intent { method: "GET", target: "/health/ready".into(), key: None, if_match: None, body: String::new() };
+    let reply = tokio::time::timeout(Duration::from_secs(5), caller::exchange(port, &ask, "")).await;
+    matches!(reply, Ok(Ok(reply)) if reply.status == 200)
+}
+
 async fn start(program: &'static str, number: u64, mode: Mode, database: &Database, booking: &BookingSystem, folder: &Path) -> Process {
+    let name = format!("{program}-{number}");
     let database_link = match database.engine {
         Engine::Postgres => Some(Proxy::to(database.address()).await),
         Engine::Sqlite => None,
     };
-    let booking_link = Proxy::to(booking.address()).await;
+    let booking_link = Proxy::to(booking.listen(&name).await).await;
     let mut settings = settings::of_processes(mode, booking_link.port());
     settings.insert("DATABASE_URL".into(), database.url(database_link.as_ref().map(Proxy::port)));
     let port = (program == "api").then(free_port);
@@ -154,20 +197,5 @@ async fn start(program: &'static str, number: u64, mode: Mode, database: &Databa
         // One of them has the jobs inside as well.
         settings.insert("SCHEDULER".into(), if number == 1 { "embedded" } else { "off" }.into());
     }
-    Process::start(Parts { name: format!("{program}-{number}"), program, settings, port, database_link, booking_link }, folder)
-}
-
-/// A process that could not start, because just then the database was away, is started again, as a supervisor does.
-async fn keep_alive(world: Arc<World>) {
-    loop {
-        for process in &world.processes {
-            if let Some(taken) = process.take()
-                && taken.has_ended()
-            {
-                world.ledger.count("faults", "(a start that failed)");
-                taken.start_again();
-            }
-        }
-        tokio::time::sleep(Duration::from_millis(300)).await;
-    }
+    Process::start(Parts { name, program, settings, port, database_link, booking_link }, folder)
 }

@@ -1,0 +1,57 @@
+//! What `make chaos` hands over.
+
+use std::time::Duration;
+
+use super::faults::{self, Fault};
+
+/// A storm no longer than this: what is found is found among few keys, and pauses between looks stay short. A longer run is many of them.
+const STORM: Duration = Duration::from_secs(20);
+const SHORT_STORM: Duration = Duration::from_secs(8);
+
+#[derive(Clone)]
+pub struct Arguments {
+    /// Of the first storm; each further one has the next.
+    pub seed: u64,
+    pub storms: u64,
+    pub storm: Duration,
+    pub kinds: Vec<(u64, &'static str, Fault)>,
+    /// As it was given.
+    faults: Option<String>,
+}
+
+impl Arguments {
+    /// Without any: one short storm that is the same every time.
+    pub fn read() -> Self {
+        let given = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let seconds = given("CHAOS_SECONDS").map(|s| s.parse().expect("SECONDS is a number"));
+        let seed = match given("CHAOS_SEED") {
+            Some(seed) => seed.parse().expect("SEED is a number"),
+            None if seconds.is_some() => u64::from(rand::random::<u32>()),
+            None => 1,
+        };
+        let faults = given("CHAOS_FAULTS");
+        let whole = seconds.map_or(SHORT_STORM, Duration::from_secs);
+        let storms = whole.as_secs().div_ceil(STORM.as_secs()).max(1);
+        Self { seed, storms, storm: whole.min(STORM), kinds: kinds(faults.as_deref()), faults }
+    }
+
+    /// How to run one storm again.
+    pub fn again(&self, database: &str, seed: u64) -> String {
+        let faults = self.faults.as_ref().map_or(String::new(), |faults| format!(" FAULTS={faults}"));
+        format!("make chaos DB={database} SEED={seed} SECONDS={}{faults}", self.storm.as_secs())
+    }
+}
+
+/// The kinds that are asked for; without a wish all that have a weight.
+fn kinds(wanted: Option<&str>) -> Vec<(u64, &'static str, Fault)> {
+    let mut kinds = faults::all();
+    if let Some(wanted) = wanted {
+        let names: Vec<_> = wanted.split(',').map(str::trim).filter(|name| *name != "none").collect();
+        let known = names.iter().all(|name| kinds.iter().any(|(_, kind, _)| kind == name));
+        assert!(known, "FAULTS: none, or some of {}", kinds.iter().map(|(_, name, _)| *name).collect::<Vec<_>>().join(","));
+        kinds.retain(|(_, name, _)| names.contains(name));
+        kinds.iter_mut().for_each(|(weight, ..)| *weight = (*weight).max(1));
+    }
+    kinds.retain(|(weight, ..)| *weight > 0);
+    kinds
+}
