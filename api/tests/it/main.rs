@@ -20,6 +20,7 @@ mod instruments;
 mod jobs;
 mod key_syntax;
 mod limits;
+mod named_tests;
 mod operator;
 mod panics;
 mod prefer;
