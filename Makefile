@@ -8,7 +8,7 @@ export RUST_TEST_THREADS ?= 4
 
 CARGO_DENY_VERSION := 0.20.2
 
-.PHONY: help build test test-contract test-clients test-browser lint lint-openapi openapi chaos bench deny-installed
+.PHONY: help build test test-contract test-clients test-browser lint lint-openapi openapi chaos bench backlog deny-installed
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -42,6 +42,10 @@ openapi: ## regenerate openapi.yaml from the code
 
 bench: ## run the benchmarks, on SQLite and on PostgreSQL (BENCH="--seconds 10 --connections 1,16")
 	.ci/with-postgres cargo bench -p api --bench requests -- $(BENCH)
+
+backlog: ## clear 10,000 stale leases and 200,000 expired keys beside live requests (BACKLOG="--expired 2000000 --database postgres")
+	cargo build --release --workspace
+	.ci/with-postgres cargo bench -p api --bench backlog -- $(BACKLOG)
 
 chaos: build ## break everything at random and compare (SECONDS=60 SEED=7 DB=sqlite FAULTS=kill,pause)
 	CHAOS_SECONDS=$(or $(SECONDS),60) CHAOS_SEED=$(SEED) CHAOS_FAULTS=$(FAULTS) \

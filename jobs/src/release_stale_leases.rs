@@ -84,6 +84,13 @@ impl ReleaseStaleLeases {
         failed.map_or(Ok(report), Err)
     }
 
+    /// How long a run takes whose database answers: what is taken last is looked up, perhaps sent, and stored while its lease lasts.
+    pub(crate) fn takes_at_most(&self) -> Duration {
+        let settings = self.settler.settings();
+        let call = Duration::from_millis(settings.bounds.booking_timeout_ms.unsigned_abs());
+        self.time_limit + call * 3 + settings.lease * 2
+    }
+
     /// Takes what is due, at most `free` keys in all, and starts on it.
     async fn take(&self, free: usize, running: &mut JoinSet<Done>, report: &mut ReleaseReport) -> Result<(), StoreError> {
         let settings = self.settler.settings();

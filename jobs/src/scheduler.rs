@@ -1,13 +1,14 @@
 //! The scheduler: the only file that names tokio-cron-scheduler.
 //!
 //! Left to itself that library lets runs overlap, stops every job when one panics in its synchronous part, fires bursts after a pause
-//! and does not wait at its end. So each job is wrapped: a tick while it runs is skipped, a panic or an error costs one run, and
-//! [`Scheduler::stop`] waits for what runs. Schedules are read in UTC: no run is lost or doubled when clocks change.
+//! and does not wait at its end. So each job is wrapped: a tick while it runs is skipped, a panic or an error costs one run, a run that
+//! hangs is left behind, and [`Scheduler::stop`] waits for what runs. Schedules are read in UTC: no run is lost or doubled when clocks change.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use croner::parser::{CronParser, Seconds};
 use entity::database::Database;
@@ -29,10 +30,12 @@ pub const CLEANUP: &str = "delete-expired-keys";
 
 /// Schedules have seconds: two runs closer than this are catching up.
 const LEAST_INTERVAL_MS: i64 = 750;
+/// Beyond its own bounds a run waits only for the database, which may be slow, or gone without a word.
+const DATABASE_MAY_TAKE: Duration = Duration::from_secs(60);
 
 type Run = Arc<dyn Fn(CancellationToken) -> Pin<Box<dyn Future<Output = Result<Option<String>, StoreError>> + Send>> + Send + Sync>;
 
-/// A job that never overlaps itself, survives a panic and an error, and notes its success.
+/// A job that never overlaps itself, survives a panic, an error and a run that hangs, and notes its success.
 #[derive(Clone)]
 pub struct GuardedJob {
     name: &'static str,
@@ -41,6 +44,8 @@ pub struct GuardedJob {
     worker: String,
     /// Held while it runs; when the last run by schedule began.
     running: Arc<Mutex<Option<BootInstant>>>,
+    /// What a run that gets its answers cannot take.
+    hangs_after: Duration,
     stop: CancellationToken,
 }
 
@@ -48,21 +53,23 @@ impl GuardedJob {
     /// The job "release stale leases".
     #[must_use]
     pub fn release(job: ReleaseStaleLeases, db: Database, worker: String, stop: CancellationToken) -> Self {
+        let hangs_after = job.takes_at_most() + DATABASE_MAY_TAKE;
         let run: Run = Arc::new(move |stop| {
             let job = job.clone();
             Box::pin(async move { job.run_once(&stop).await.map(|report| report.sentence()) })
         });
-        Self { name: RELEASE, run, db, worker, running: Arc::default(), stop }
+        Self { name: RELEASE, run, db, worker, running: Arc::default(), hangs_after, stop }
     }
 
     /// The job "delete expired keys".
     #[must_use]
     pub fn cleanup(job: DeleteExpiredKeys, db: Database, worker: String, stop: CancellationToken) -> Self {
+        let hangs_after = job.time_limit + DATABASE_MAY_TAKE;
         let run: Run = Arc::new(move |stop| {
             let job = job.clone();
             Box::pin(async move { job.run_once(&stop).await.map(|deleted| (deleted > 0).then(|| format!("{deleted} deleted"))) })
         });
-        Self { name: CLEANUP, run, db, worker, running: Arc::default(), stop }
+        Self { name: CLEANUP, run, db, worker, running: Arc::default(), hangs_after, stop }
     }
 
     /// Runs it by schedule: skipped while it runs, and in the burst with which the library makes good for a pause of the process.
@@ -76,12 +83,20 @@ impl GuardedJob {
             return;
         }
         *last_began = Some(BootInstant::now());
-        self.run().await;
+        let job = self.clone();
+        // A statement is never abandoned half-way, so a run that waits for ever is not ended but left to itself: what it holds are leases,
+        // which lapse. The next one must not wait for it.
+        let run = tokio::spawn(async move { job.run().await });
+        if tokio::time::timeout(self.hangs_after, run).await.is_err() {
+            tracing::error!(job = self.name, "the run hangs and is left behind; the next one starts as usual");
+        }
     }
 
     /// Runs it now; whether it ended well.
     pub async fn run(&self) -> bool {
-        let ended = AssertUnwindSafe((self.run)(self.stop.clone())).catch_unwind().await;
+        tracing::debug!(job = self.name, "run begins");
+        // Called within, so that a panic in its synchronous part is caught, too.
+        let ended = AssertUnwindSafe(async { (self.run)(self.stop.clone()).await }).catch_unwind().await;
         let succeeded = match ended {
             Ok(Ok(report)) => {
                 match report {
@@ -162,3 +177,6 @@ impl Scheduler {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
