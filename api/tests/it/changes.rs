@@ -8,6 +8,7 @@ tests!(both [
     a_refusal_names_its_reservation_in_the_language_of_the_caller,
     null_clears_a_member_and_absence_leaves_it,
     of_two_changes_at_once_one_wins,
+    a_duplicate_is_not_refused_by_what_the_first_has_just_done,
     a_cancellation_is_the_same_however_often_it_is_sent,
     only_an_answer_in_json_settles_a_cancellation,
     nothing_changes_what_is_over,
@@ -118,6 +119,21 @@ async fn of_two_changes_at_once_one_wins(case: &Case) {
     assert_eq!(upstream.requests("PATCH").len(), 1);
     assert_eq!(service.reservation(&first.id()).await.json()["quantity"], won[0].json()["quantity"]);
     assert_eq!(upstream.bookings()[0].details["quantity"], won[0].json()["quantity"]);
+}
+
+/// It may look the key up before the first has claimed it, and the reservation after the first has changed it.
+async fn a_duplicate_is_not_refused_by_what_the_first_has_just_done(case: &Case) {
+    let (_upstream, service) = case.started().await;
+    let first = reserved(case, &service).await;
+    let (id, mut etag) = (first.id(), first.etag());
+    for quantity in 2..22 {
+        let (key, change) = (case.key(), json!({"quantity": quantity}));
+        let replies = together((0..12).map(|_| service.patch(&id, &key, &etag, &change))).await;
+        for reply in &replies {
+            assert!(reply.status == 200 || reply.code().as_deref() == Some("key-in-progress"), "{reply:?}");
+        }
+        etag = replies.iter().find(|reply| reply.status == 200).expect("one of them is the first").etag();
+    }
 }
 
 async fn a_cancellation_is_the_same_however_often_it_is_sent(case: &Case) {

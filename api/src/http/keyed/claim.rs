@@ -34,9 +34,12 @@ pub(super) async fn claim(service: &Arc<Service>, keyed: &Keyed, operation: &imp
     let look_first = service.completed.contains_key(&digest);
     let guarded = !matches!(keyed.operation, Operation::Create);
     let mut known = false;
-    if guarded || (service.is_rate_limited() && !look_first) {
+    let find = async || {
         let db = service.db.clone();
-        let record = service.storage(async move { lifecycle::find(&db, &digest).await }).await?;
+        service.storage(async move { lifecycle::find(&db, &digest).await }).await
+    };
+    if guarded || (service.is_rate_limited() && !look_first) {
+        let record = find().await?;
         known = record.is_some_and(|r| !r.is_expired());
         if !known && service.is_rate_limited() {
             service.admit(&keyed.account)?;
@@ -44,14 +47,22 @@ pub(super) async fn claim(service: &Arc<Service>, keyed: &Keyed, operation: &imp
     }
     // A key that is known needs no guard: what can change its mind comes after the look-up.
     let guard = match (guarded, known) {
-        (true, false) => operation.guard().await?,
+        (true, false) => match operation.guard().await {
+            Ok(guard) => guard,
+            // What the guard saw may be the work of this very key, claimed and done since it was looked up: then it is a replay.
+            Err(problem) => match find().await? {
+                Some(record) if !record.is_expired() => Guard::Known,
+                Some(_) | None => return Err(problem),
+            },
+        },
         (true, true) => Guard::Known,
         (false, _) => Guard::None,
     };
     let new = keyed.new_key(service.settler.settings().lease, guard)?;
 
+    let look_first = look_first || matches!(new.guard, Guard::Known);
     let abandoned = Arc::new(AtomicBool::new(false));
-    let task = tokio::spawn(claim_and_begin(Arc::clone(service), keyed.clone(), new, look_first || known, Arc::clone(&abandoned)));
+    let task = tokio::spawn(claim_and_begin(Arc::clone(service), keyed.clone(), new, look_first, Arc::clone(&abandoned)));
     match tokio::time::timeout(service.storage_timeout, task).await {
         Ok(Ok(Ok(claim))) => Ok(claim),
         Ok(Ok(Err(error))) => Err(storage_problem(&error)),
