@@ -81,7 +81,7 @@ impl Booking {
         if request.starts_with("POST ") {
             let number = inner.posts.fetch_add(1, Ordering::SeqCst);
             let reference = request.split("\"reference\":\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a reference");
-            if !down || number % 2 == 0 {
+            if !down || number.is_multiple_of(2) {
                 inner.booked.lock().expect("no panic").insert(reference.to_owned());
             }
             if down {

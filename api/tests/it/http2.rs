@@ -31,7 +31,7 @@ async fn both_versions_give_the_same_answers(case: &Case) {
 /// B25
 async fn many_streams_under_one_key_book_once(case: &Case) {
     let upstream = case.upstream().await;
-    let service = case.api(&upstream).set("LEASE", "30s").set("BOOKING_TIMEOUT", "20s").start().await;
+    let service = case.api(&upstream).set("LEASE", "30s").set("BOOKING_TIMEOUT", "20s").set("ANSWER_WITHIN", "60s").start().await;
     let http2 = Http2::connect(&service).await;
     let (key, body) = (case.key(), case.body());
     upstream.on_post(&body, [vec![Gate("go on"), Answer]]);
