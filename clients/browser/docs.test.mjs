@@ -2,24 +2,21 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { chromium } from "playwright-core";
+import { launch } from "./chromium.mjs";
 import { freePort, startProxy, startService, TOKEN } from "./service.mjs";
 
 const CREATE = "#operations-Reservations-createReservation";
-const ARGUMENTS = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"];
-ARGUMENTS.push("--disable-component-update", "--disable-sync");
-if (process.getuid?.() === 0) ARGUMENTS.push("--no-sandbox"); // Chromium refuses to run as root otherwise
 const PICTURES = process.env.SCREENSHOTS;
 
 let browser;
 before(async () => {
-  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
+  browser = await launch();
 });
 after(() => browser?.close());
 
 /** Opens the page and notes what a user would not see: other origins, failed loads, errors in the console. */
 async function open(address, options = {}) {
-  const page = await browser.newPage({ viewport: { width: 1000, height: 760 }, ...options });
+  const page = await browser.newPage({ viewport: { width: 1000, height: 990 }, ...options });
   page.setDefaultTimeout(20_000);
   const faults = [];
   const { origin } = new URL(address);
@@ -77,6 +74,16 @@ async function picture(page, name) {
   if (PICTURES) await page.screenshot({ path: `${PICTURES}/${name}.png` });
 }
 
+/** The answer alone, from its status down. */
+async function pictureOfAnswer(page, name) {
+  if (!PICTURES) return;
+  const clip = await page.locator(`${CREATE} .live-responses-table`).evaluate((shown) => {
+    const { x, y, width, height } = shown.getBoundingClientRect();
+    return { x: x - 20, y: y + scrollY, width: width + 40, height };
+  });
+  await page.screenshot({ path: `${PICTURES}/${name}.png`, fullPage: true, clip });
+}
+
 // B60
 test("what the page tells a newcomer to try", async () => {
   const service = await startService();
@@ -98,10 +105,7 @@ test("what the page tells a newcomer to try", async () => {
     assert.equal(again.status, 201);
     assert.match(again.text, /idempotent-replayed: true/);
     assert.equal(again.headers["location"], first.headers["location"]);
-    await page.locator(`${CREATE} .live-responses-table`).scrollIntoViewIfNeeded();
-    await page.mouse.wheel(0, 300);
-    await page.waitForTimeout(300);
-    await picture(page, "docs-replayed-light");
+    await pictureOfAnswer(page, "docs-replayed-light");
 
     await setBody(page, { quantity: 2 });
     const other = await execute(page);
@@ -141,10 +145,7 @@ test("dark, where the user's system is", async () => {
     await tryItOut(page);
     await execute(page);
     await execute(page);
-    await page.locator(`${CREATE} .live-responses-table`).scrollIntoViewIfNeeded();
-    await page.mouse.wheel(0, 300);
-    await page.waitForTimeout(300);
-    await picture(page, "docs-replayed-dark");
+    await pictureOfAnswer(page, "docs-replayed-dark");
     assert.deepEqual(faults, []);
     await page.close();
   } finally {
