@@ -9,9 +9,12 @@ use tokio::net::TcpListener;
 
 use super::behaviour::{Behaviour, Effect, Says};
 use super::bookings::{Booking, Memory, Said};
+use super::database::Database;
 use super::dice::Dice;
+use super::lease;
 use super::ledger::Ledger;
 use super::sends::Sent;
+use super::traps::{Traps, When};
 use super::wire::{Message, Unframed, Wire};
 
 /// What it offers.
@@ -36,6 +39,8 @@ struct Inner {
     calm: AtomicBool,
     /// Changes whose effect is still to come.
     coming: AtomicUsize,
+    traps: Traps,
+    database: Arc<Database>,
 }
 
 /// A request that arrived.
@@ -61,13 +66,14 @@ impl Asked {
         self.body[name].as_str().unwrap_or_default().to_owned()
     }
 
+    fn is_scarce(&self) -> bool {
+        self.text("item_code").starts_with("SCARCE")
+    }
+
     /// What is sold out is never done, however often it is asked for; what is scarce is refused at times.
     fn is_refused(&self, behaviour: Behaviour) -> bool {
         match self.method.as_str() {
-            "POST" => {
-                let item = self.text("item_code");
-                item.starts_with("SOLD-OUT") || (item.starts_with("SCARCE") && behaviour.is_out_of_stock)
-            }
+            "POST" => self.text("item_code").starts_with("SOLD-OUT") || (self.is_scarce() && behaviour.is_out_of_stock),
             "PATCH" => self.body["quantity"] == 13,
             _ => false,
         }
@@ -75,9 +81,14 @@ impl Asked {
 }
 
 impl BookingSystem {
-    pub fn new(mode: Mode, seed: u64, ledger: Arc<Ledger>) -> Self {
-        let (memory, calm, coming) = (Mutex::default(), AtomicBool::default(), AtomicUsize::default());
-        Self(Arc::new(Inner { mode, seed, ledger, memory, calm, coming }))
+    pub fn new(mode: Mode, seed: u64, ledger: Arc<Ledger>, database: Arc<Database>) -> Self {
+        let (memory, calm, coming, traps) = (Mutex::default(), AtomicBool::default(), AtomicUsize::default(), Traps::default());
+        Self(Arc::new(Inner { mode, seed, ledger, memory, calm, coming, traps, database }))
+    }
+
+    /// Moments to wait for.
+    pub fn traps(&self) -> &Traps {
+        &self.0.traps
     }
 
     /// Listens for one process, so that it knows who sends what; the address.
@@ -159,11 +170,25 @@ impl BookingSystem {
     /// Whether the connection goes on afterwards.
     async fn play(&self, wire: &mut Wire, asked: &Asked, behaviour: Behaviour, process: &str) -> std::io::Result<bool> {
         let (mut truth, has_effect) = self.arrives(asked, behaviour, process);
+        if asked.method != "GET" {
+            lease::is_held(&self.0.database, &self.0.ledger, asked, process).await;
+        }
+        let reference = asked.text("reference");
+        if asked.method == "POST" {
+            self.0.traps.spring(&When::Sent { reference: reference.clone() }, &reference, process).await;
+        }
         tokio::time::sleep(Duration::from_millis(behaviour.wait_ms)).await;
         match behaviour.effect {
             Effect::Late(ms) if has_effect => self.carry_out_later(asked.clone(), ms),
             Effect::Now if has_effect => truth = self.carry_out(asked),
             Effect::Late(_) | Effect::Now | Effect::None => {}
+        }
+        if asked.method == "POST" && behaviour.says == Says::TheTruth {
+            match truth.0 {
+                200 | 201 => self.0.traps.spring(&When::Booked, &reference, process).await,
+                _ if asked.is_scarce() => self.0.traps.spring(&When::Refused, &reference, process).await,
+                _ => {}
+            }
         }
         let body = truth.1.to_string().into_bytes();
         let (status, media_type, more, body) = match behaviour.says {
@@ -189,7 +214,7 @@ impl BookingSystem {
         };
         wire.write(&[head(status, media_type, more, body.len()), body].concat()).await?;
         if asked.method == "POST" && behaviour.says == Says::TheTruth {
-            self.memory().sends.answered(&asked.text("reference"));
+            self.memory().sends.answered(&reference);
         }
         Ok(true)
     }

@@ -37,7 +37,7 @@ pub async fn live(world: &World, name: &str) {
 
 /// A reservation, and perhaps changes of it, and perhaps its cancellation.
 async fn reserve(world: &World, dice: &mut Dice, name: &str) {
-    let item = format!("{}-{name}", dice.weighted(&[(80, "ITEM"), (8, "SOLD-OUT"), (12, "SCARCE")]));
+    let item = format!("{}-{name}", dice.weighted(&[(74, "ITEM"), (6, "SOLD-OUT"), (20, "SCARCE")]));
     let create = Intent {
         method: "POST",
         target: "/reservations".into(),
@@ -54,8 +54,8 @@ async fn reserve(world: &World, dice: &mut Dice, name: &str) {
     };
     let target = format!("/reservations/{id}");
     let mut last = Last { quantity: 1, cancelled: false };
-    for _ in 0..2 {
-        if world.is_calm() || !dice.percent(25) {
+    for _ in 0..3 {
+        if world.is_calm() || !dice.percent(35) {
             break;
         }
         let quantity = i64::try_from(dice.between(2, 14)).unwrap_or_default();

@@ -25,6 +25,15 @@ pub struct Database {
     /// `sqlite://FILE`, or `postgres://user@host:port`.
     server: String,
     name: String,
+    /// For what is asked all the time.
+    beside: tokio::sync::OnceCell<DatabaseConnection>,
+}
+
+/// The lease of a key as the database sees it.
+pub struct Lease {
+    pub state: String,
+    /// How long it goes on; negative where it has lapsed, none where there is no lease.
+    pub left_ms: Option<i64>,
 }
 
 /// A reservation here.
@@ -41,7 +50,7 @@ impl Database {
             Engine::Sqlite => (format!("sqlite://{}", folder.join("reservations.db").display()), String::new()),
             Engine::Postgres => (postgres_server(), format!("chaos_{}", uuid::Uuid::new_v4().simple())),
         };
-        let database = Self { engine, server, name };
+        let database = Self { engine, server, name, beside: tokio::sync::OnceCell::new() };
         if engine == Engine::Postgres {
             database.administrate(&format!("CREATE DATABASE {} TEMPLATE template0", database.name)).await;
         }
@@ -91,6 +100,18 @@ impl Database {
     pub async fn end_sessions(&self) {
         let sql = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'", self.name);
         self.administrate(&sql).await;
+    }
+
+    /// The lease of the key with this reference; none where there is no such key.
+    pub async fn lease(&self, reference: &str) -> Result<Option<Lease>, DbErr> {
+        let (backend, now) = match self.engine {
+            Engine::Sqlite => (DbBackend::Sqlite, "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)"),
+            Engine::Postgres => (DbBackend::Postgres, "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"),
+        };
+        let sql = format!("SELECT state, lease_until_ms - {now} AS left_ms FROM idempotency_key WHERE reference = $1");
+        let connection = self.beside.get_or_try_init(|| self.connect()).await?;
+        let row = connection.query_one_raw(Statement::from_sql_and_values(backend, sql, [reference.into()])).await?;
+        row.map(|row| Ok(Lease { state: row.try_get("", "state")?, left_ms: row.try_get("", "left_ms")? })).transpose()
     }
 
     /// How many keys are not settled: one that only an operator can settle is not counted.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::database::Engine;
 use super::dice::Dice;
-use super::process::Taken;
-use super::proxy::{Manner, Proxy};
-use super::settings::{HOLD_MS, PAUSE_MS, SILENCE_MS, SLEEP_MS};
+use super::proxy::Manner;
+use super::strike::strike;
+use super::troubles::Kind;
 use super::world::World;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +20,14 @@ pub enum Fault {
     Pause,
     /// The same while it waits for its database, and until everybody believes that it sent nothing.
     Sleep,
-    /// Its database is silent for longer than a lease, and then delivers all it was told.
+    /// Nothing passes between it and its database for longer than a lease; then all of it does.
     Silence,
+    /// The same for what the database says.
+    Deaf,
+    /// A refusal is told to a worker that cannot store it, until another worker sends for the same key: then it comes to be stored.
+    LateRefusal,
+    /// Its connections to the database end, just when it is told that it has booked.
+    CutWhenBooked,
     /// Everybody's writes wait.
     Lock,
     /// PostgreSQL ends every session.
@@ -49,7 +55,10 @@ pub fn all() -> Vec<(u64, &'static str, Fault)> {
         (2, "stop", Fault::Stop),
         (4, "pause", Fault::Pause),
         (0, "sleep", Fault::Sleep),
-        (3, "silence", Fault::Silence),
+        (2, "silence", Fault::Silence),
+        (2, "deaf", Fault::Deaf),
+        (4, "late-refusal", Fault::LateRefusal),
+        (5, "cut-when-booked", Fault::CutWhenBooked),
         (2, "lock", Fault::Lock),
         (1, "sessions", Fault::Sessions),
     ];
@@ -70,9 +79,36 @@ pub fn all() -> Vec<(u64, &'static str, Fault)> {
     all
 }
 
+impl Fault {
+    /// Without a wire to the database there is nothing to do to it.
+    const fn applies(self, engine: Engine) -> bool {
+        match self {
+            Self::Sleep | Self::Silence | Self::Deaf | Self::LateRefusal | Self::CutWhenBooked | Self::Sessions => {
+                matches!(engine, Engine::Postgres)
+            }
+            Self::Wire(Side::Database, _) => matches!(engine, Engine::Postgres),
+            Self::Kill | Self::Stop | Self::Pause | Self::Lock | Self::Wire(Side::Booking, _) => true,
+        }
+    }
+
+    /// What it keeps a process from.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Kill | Self::Stop | Self::Pause | Self::Sleep | Self::Wire(Side::Booking, _) => Kind::Sending,
+            Self::Sessions | Self::CutWhenBooked | Self::Wire(Side::Database, Damage::Cut) => Kind::Sudden,
+            Self::Silence | Self::Deaf | Self::LateRefusal | Self::Lock | Self::Wire(Side::Database, _) => Kind::Storing,
+        }
+    }
+
+    /// Whether it befalls all processes.
+    pub const fn befalls_all(self) -> bool {
+        matches!(self, Self::Lock | Self::Sessions)
+    }
+}
+
 /// Goes on until the storm is over, and returns when everything is mended again.
 pub async fn rage(world: &Arc<World>, kinds: &[(u64, &'static str, Fault)]) {
-    let kinds: Vec<_> = kinds.iter().filter(|(_, _, fault)| applies(*fault, world.database.engine)).collect();
+    let kinds: Vec<_> = kinds.iter().filter(|(_, _, fault)| fault.applies(world.database.engine)).collect();
     let mut dice = Dice::of(world.seed, "faults");
     let mut running = tokio::task::JoinSet::new();
     while !world.is_calm() && !kinds.is_empty() {
@@ -88,85 +124,5 @@ pub async fn rage(world: &Arc<World>, kinds: &[(u64, &'static str, Fault)]) {
     }
     while let Some(ended) = running.join_next().await {
         ended.expect("a fault goes on to its end");
-    }
-}
-
-fn applies(fault: Fault, engine: Engine) -> bool {
-    engine == Engine::Postgres || !matches!(fault, Fault::Sleep | Fault::Silence | Fault::Sessions | Fault::Wire(Side::Database, _))
-}
-
-/// One fault, from its beginning to its mending; false where it met nobody.
-async fn strike(world: &World, dice: &mut Dice, fault: Fault) -> bool {
-    let process = dice.one_of(&world.processes);
-    let hold = Duration::from_millis(dice.between(HOLD_MS.0, HOLD_MS.1));
-    let whom = (!matches!(fault, Fault::Lock | Fault::Sessions)).then_some(process.name.as_str());
-    let sudden = matches!(fault, Fault::Sessions | Fault::Wire(Side::Database, Damage::Cut));
-    let _trouble = world.troubles.begin(whom, sudden);
-    match fault {
-        Fault::Kill | Fault::Stop | Fault::Pause => {
-            let Some(taken) = process.take() else { return false };
-            trouble_process(&taken, dice, fault, hold).await;
-            true
-        }
-        Fault::Sleep => {
-            let (Some(taken), Some(wire)) = (process.take(), process.database_link.as_ref()) else { return false };
-            let asleep = async {
-                tokio::time::sleep(Duration::from_millis(500)).await;
-                taken.signal("STOP");
-                tokio::time::sleep(Duration::from_millis(SLEEP_MS)).await;
-                taken.signal("CONT");
-            };
-            tokio::join!(wire.be(Manner::Hold, Duration::from_millis(600)), asleep);
-            true
-        }
-        Fault::Silence => match process.database_link.as_ref() {
-            Some(wire) => wire.be(Manner::Hold, Duration::from_millis(dice.between(SILENCE_MS.0, SILENCE_MS.1))).await,
-            None => false,
-        },
-        Fault::Lock => world.database.block_writes(hold * 2).await,
-        Fault::Sessions => {
-            world.database.end_sessions().await;
-            true
-        }
-        Fault::Wire(side, damage) => {
-            let wire = match side {
-                Side::Booking => Some(&process.booking_link),
-                Side::Database => process.database_link.as_ref(),
-            };
-            match wire {
-                Some(wire) => damage_wire(wire, damage, hold).await,
-                None => false,
-            }
-        }
-    }
-}
-
-async fn trouble_process(taken: &Taken<'_>, dice: &mut Dice, fault: Fault, hold: Duration) {
-    match fault {
-        Fault::Kill => {
-            taken.kill();
-            tokio::time::sleep(hold / 2).await;
-            taken.start_again();
-        }
-        Fault::Stop => {
-            taken.terminate(Duration::from_secs(3)).await;
-            taken.start_again();
-        }
-        _ => {
-            taken.signal("STOP");
-            tokio::time::sleep(Duration::from_millis(dice.between(PAUSE_MS.0, PAUSE_MS.1))).await;
-            taken.signal("CONT");
-        }
-    }
-}
-
-async fn damage_wire(wire: &Proxy, damage: Damage, length: Duration) -> bool {
-    match damage {
-        Damage::Cut => {
-            wire.cut();
-            true
-        }
-        Damage::Down => wire.be_down(length).await,
-        Damage::As(manner) => wire.be(manner, length).await,
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::reply::Reply;
+use super::troubles::Troubles;
 
 /// What is the same for every caller who gets a final answer.
 pub type Stored = (u16, [Option<String>; 3], Vec<u8>);
@@ -28,6 +29,8 @@ struct Seen {
     intents: BTreeMap<String, (Intent, Option<Stored>)>,
     /// What a reservation must be in the end.
     last: BTreeMap<String, Last>,
+    /// References whose worker lost its connections just before it was told that it has booked.
+    cut_when_booked: Vec<String>,
 }
 
 /// A reservation as its caller was told last: nobody else changes it.
@@ -39,12 +42,13 @@ pub struct Last {
 
 pub struct Ledger {
     pub began: Instant,
+    pub troubles: Troubles,
     seen: Mutex<Seen>,
 }
 
 impl Ledger {
     pub fn new() -> Self {
-        Self { began: Instant::now(), seen: Mutex::default() }
+        Self { began: Instant::now(), troubles: Troubles::default(), seen: Mutex::default() }
     }
 
     pub fn count(&self, what: &'static str, kind: impl Into<String>) {
@@ -83,6 +87,14 @@ impl Ledger {
         }
     }
 
+    pub fn cut_when_booked(&self, reference: String) {
+        self.seen().cut_when_booked.push(reference);
+    }
+
+    pub fn all_cut_when_booked(&self) -> Vec<String> {
+        self.seen().cut_when_booked.clone()
+    }
+
     pub fn told_last(&self, reservation: String, last: Last) {
         self.seen().last.insert(reservation, last);
     }
@@ -107,6 +119,10 @@ impl Ledger {
         let sum: u64 = of_kind.iter().map(|(_, n)| **n).sum();
         let each: Vec<_> = of_kind.iter().map(|((_, kind), n)| format!("{kind} {n}")).collect();
         format!("{sum} ({})", each.join(", "))
+    }
+
+    pub fn count_of(&self, what: &'static str, kind: &str) -> u64 {
+        self.seen().counts.get(&(what, kind.to_owned())).copied().unwrap_or(0)
     }
 
     pub fn sum(&self, what: &str) -> u64 {

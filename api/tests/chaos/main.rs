@@ -12,6 +12,7 @@ mod caller;
 mod database;
 mod dice;
 mod faults;
+mod lease;
 mod ledger;
 mod oracle;
 mod ports;
@@ -22,6 +23,8 @@ mod proxy;
 mod reply;
 mod sends;
 mod settings;
+mod strike;
+mod traps;
 mod troubles;
 #[path = "../it/support/wire.rs"]
 #[allow(dead_code, reason = "shared with the other tests, which use more of it")]
@@ -52,6 +55,8 @@ struct Total {
     faults: u64,
     requests: u64,
     bookings: u64,
+    /// Workers whose first try to store met ended connections: stored all the same, and not.
+    tried_again: (u64, u64),
     violations: Vec<String>,
 }
 
@@ -91,6 +96,9 @@ async fn storm(engine: Engine, seed: u64, arguments: &Arguments) -> Total {
         println!("{}", world.report());
         total.faults += world.ledger.sum("faults");
         total.requests += world.ledger.sum("answers");
+        let of = |kind| world.ledger.count_of("tried again", kind);
+        total.tried_again.0 += of("stored");
+        total.tried_again.1 += of("not stored");
         total.bookings += world.booking.bookings().len() as u64;
         total.violations.extend(world.ledger.violations());
         world.remove().await;
@@ -104,14 +112,22 @@ impl Total {
         self.faults += other.faults;
         self.requests += other.requests;
         self.bookings += other.bookings;
+        self.tried_again.0 += other.tried_again.0;
+        self.tried_again.1 += other.tried_again.1;
         self.violations.extend(other.violations);
+        // One may be unlucky; most are not.
+        let (stored, not_stored) = self.tried_again;
+        if stored + not_stored >= 6 && stored < not_stored {
+            let what = format!("of {} answers that met ended connections {not_stored} were never stored", stored + not_stored);
+            self.violations.push(what);
+        }
     }
 
     fn sentence(&self, database: &str, first: u64, last: u64) -> String {
-        let Self { storms, faults, requests, bookings, violations } = self;
+        let Self { storms, faults, requests, bookings, tried_again: (stored, not_stored), violations } = self;
         format!(
             "TOTAL {database}: {storms} storms (seeds {first} to {last}), {faults} faults injected, {requests} requests, {bookings} bookings, \
-             {} violations",
+             {} violations; stored by trying again {stored}, not {not_stored}",
             violations.len()
         )
     }

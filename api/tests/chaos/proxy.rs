@@ -18,6 +18,8 @@ pub enum Manner {
     Through,
     /// Nothing passes in either direction; it arrives later.
     Hold,
+    /// What is asked arrives; what is answered arrives later.
+    HoldAnswers,
     /// Every piece takes so many milliseconds.
     Slow(u64),
     /// What is asked arrives, what is answered is lost.
@@ -62,17 +64,22 @@ impl Proxy {
 
     /// So for that long, then as usual. What has lost something is cut at the end. False where it is in a fault already.
     pub async fn be(&self, manner: Manner, length: Duration) -> bool {
+        self.be_until(manner, tokio::time::sleep(length)).await.is_some()
+    }
+
+    /// So until that has come about.
+    pub async fn be_until<T>(&self, manner: Manner, end: impl Future<Output = T>) -> Option<T> {
         if self.0.taken.swap(true, Ordering::SeqCst) {
-            return false;
+            return None;
         }
         self.0.manner.send_replace(manner);
-        tokio::time::sleep(length).await;
-        if !matches!(manner, Manner::Hold | Manner::Slow(_)) {
+        let ended = end.await;
+        if !matches!(manner, Manner::Hold | Manner::HoldAnswers | Manner::Slow(_)) {
             self.cut();
         }
         self.0.manner.send_replace(Manner::Through);
         self.0.taken.store(false, Ordering::SeqCst);
-        true
+        Some(ended)
     }
 
     /// Connections are refused for that long, open ones are cut.
@@ -143,8 +150,9 @@ impl Proxy {
             let now = *manner.borrow();
             match now {
                 Manner::Hold => drop(manner.wait_for(|m| *m != Manner::Hold).await),
+                Manner::HoldAnswers if !asking => drop(manner.wait_for(|m| *m != Manner::HoldAnswers).await),
                 Manner::Slow(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
-                Manner::Through | Manner::LoseAnswers | Manner::LoseQuestions | Manner::HalfClose => {}
+                Manner::Through | Manner::HoldAnswers | Manner::LoseAnswers | Manner::LoseQuestions | Manner::HalfClose => {}
             }
             let lost = matches!((now, asking), (Manner::LoseAnswers, false) | (Manner::LoseQuestions, true));
             if !lost && to.write_all(&piece[..length]).await.is_err() {

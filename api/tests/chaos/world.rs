@@ -15,7 +15,6 @@ use super::ledger::{Intent, Ledger};
 use super::ports::free_port;
 use super::process::{Parts, Process};
 use super::proxy::Proxy;
-use super::troubles::Troubles;
 use super::{caller, oracle, settings};
 
 /// How long callers and jobs may take to settle everything once nothing goes wrong any more. Pauses between looks grow with every look
@@ -26,10 +25,9 @@ const CALLERS: u64 = 16;
 pub struct World {
     pub seed: u64,
     pub booking: BookingSystem,
-    pub database: Database,
+    pub database: Arc<Database>,
     pub processes: Vec<Process>,
     pub ledger: Arc<Ledger>,
-    pub troubles: Troubles,
     mode: Mode,
     calm_since: OnceLock<Instant>,
     settled_after: OnceLock<Duration>,
@@ -42,8 +40,8 @@ impl World {
     pub async fn create(engine: Engine, mode: Mode, seed: u64) -> Self {
         let folder = TempDir::with_prefix("reservation-chaos-").expect("a folder");
         let ledger = Arc::new(Ledger::new());
-        let database = Database::create(engine, folder.path()).await;
-        let booking = BookingSystem::new(mode, seed, Arc::clone(&ledger));
+        let database = Arc::new(Database::create(engine, folder.path()).await);
+        let booking = BookingSystem::new(mode, seed, Arc::clone(&ledger), Arc::clone(&database));
         let mut dice = Dice::of(seed, "world");
         let (servers, jobs) = (dice.between(2, 3), dice.between(1, 2));
         let mut processes = Vec::new();
@@ -52,9 +50,8 @@ impl World {
                 processes.push(start(program, number, mode, &database, &booking, folder.path()).await);
             }
         }
-        let (calm_since, settled_after) = (OnceLock::new(), OnceLock::new());
-        let (troubles, longest_stall_ms) = (Troubles::default(), AtomicU64::default());
-        Self { seed, booking, database, processes, ledger, troubles, mode, calm_since, settled_after, longest_stall_ms, folder }
+        let (calm_since, settled_after, longest_stall_ms) = (OnceLock::new(), OnceLock::new(), AtomicU64::default());
+        Self { seed, booking, database, processes, ledger, mode, calm_since, settled_after, longest_stall_ms, folder }
     }
 
     /// The storm, the calm after it, the verdict. All that it starts has ended when it returns.
@@ -62,7 +59,7 @@ impl World {
         tokio::select! {
             () = self.storm_and_judge(storm, kinds) => {}
             () = self.keep_alive() => {}
-            () = self.troubles.watch_the_machine(|late| {
+            () = self.ledger.troubles.watch_the_machine(|late| {
                 self.longest_stall_ms.fetch_max(u64::try_from(late.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
             }) => {}
         }
@@ -138,7 +135,7 @@ impl World {
             self.settled_after.get().map_or(f64::NAN, Duration::as_secs_f64),
             self.longest_stall_ms.load(Ordering::Relaxed),
         )];
-        lines.extend(["faults", "beside them", "answers", "booking system", "at the end"].map(counted));
+        lines.extend(["faults", "beside them", "answers", "booking system", "at the end", "tried again"].map(counted));
         for violation in self.ledger.violations() {
             lines.push(format!("  VIOLATION {violation}"));
         }

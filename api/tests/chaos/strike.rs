@@ -1,0 +1,118 @@
+//! One fault, from its beginning to its mending.
+
+use std::time::Duration;
+
+use super::dice::Dice;
+use super::faults::{Damage, Fault, Side};
+use super::process::{Process, Taken};
+use super::proxy::{Manner, Proxy};
+use super::settings::{DEAF_MS, HOLD_MS, PAUSE_MS, SILENCE_MS, SLEEP_MS};
+use super::traps::When;
+use super::world::World;
+
+/// A worst moment comes soon, or another fault has its turn.
+const SOON: Duration = Duration::from_secs(4);
+/// The time in which a key of a worker that cannot store is taken over, settled, and asked for again.
+const TAKEN_OVER: Duration = Duration::from_secs(9);
+
+/// False where it met nobody.
+pub async fn strike(world: &World, dice: &mut Dice, fault: Fault) -> bool {
+    let process = dice.one_of(&world.processes);
+    let hold = Duration::from_millis(dice.between(HOLD_MS.0, HOLD_MS.1));
+    let mut length = |(least, most)| Duration::from_millis(dice.between(least, most));
+    // Those that wait for their moment say themselves when it has come.
+    let _trouble = (!matches!(fault, Fault::LateRefusal | Fault::CutWhenBooked))
+        .then(|| world.ledger.troubles.begin(fault.kind(), (!fault.befalls_all()).then_some(process.name.as_str())));
+    match (fault, process.database_link.as_ref()) {
+        (Fault::Kill | Fault::Stop | Fault::Pause, _) => {
+            let pause = length(PAUSE_MS);
+            let Some(taken) = process.take() else { return false };
+            trouble_process(&taken, fault, hold, pause).await;
+            true
+        }
+        (Fault::Sleep, Some(wire)) => {
+            let Some(taken) = process.take() else { return false };
+            let asleep = async {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                taken.signal("STOP");
+                tokio::time::sleep(Duration::from_millis(SLEEP_MS)).await;
+                taken.signal("CONT");
+            };
+            tokio::join!(wire.be(Manner::Hold, Duration::from_millis(600)), asleep);
+            true
+        }
+        (Fault::Silence, Some(wire)) => wire.be(Manner::Hold, length(SILENCE_MS)).await,
+        (Fault::Deaf, Some(wire)) => wire.be(Manner::HoldAnswers, length(DEAF_MS)).await,
+        (Fault::LateRefusal, Some(_)) => refuse_late(world).await,
+        (Fault::CutWhenBooked, Some(_)) => cut_when_booked(world).await,
+        (Fault::Lock, _) => world.database.block_writes(hold * 3).await,
+        (Fault::Sessions, _) => {
+            world.database.end_sessions().await;
+            true
+        }
+        (Fault::Wire(Side::Booking, damage), _) => damage_wire(&process.booking_link, damage, hold).await,
+        (Fault::Wire(Side::Database, damage), Some(wire)) => damage_wire(wire, damage, hold).await,
+        (_, None) => false,
+    }
+}
+
+async fn trouble_process(taken: &Taken<'_>, fault: Fault, hold: Duration, pause: Duration) {
+    match fault {
+        Fault::Kill => {
+            taken.kill();
+            tokio::time::sleep(hold / 2).await;
+            taken.start_again();
+        }
+        Fault::Stop => {
+            taken.terminate(Duration::from_secs(3)).await;
+            taken.start_again();
+        }
+        _ => {
+            taken.signal("STOP");
+            tokio::time::sleep(pause).await;
+            taken.signal("CONT");
+        }
+    }
+}
+
+/// What it stores late is refused by its lease; a store that did not compare it would complete a key that is just being booked.
+async fn refuse_late(world: &World) -> bool {
+    let Some(told) = world.booking.traps().wait(When::Refused, SOON).await else { return false };
+    let Some((process, wire)) = linked(world, &told.process) else { return false };
+    let _trouble = world.ledger.troubles.begin(Fault::LateRefusal.kind(), Some(&process.name));
+    let sent_again = async {
+        let reference = told.reference.clone();
+        drop(told);
+        world.booking.traps().wait(When::Sent { reference }, TAKEN_OVER).await
+    };
+    let Some(another) = wire.be_until(Manner::Hold, sent_again).await else { return false };
+    // Time to store it, before the other is told anything.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    another.is_some()
+}
+
+/// It has its lease, and can have new connections: it tries again.
+async fn cut_when_booked(world: &World) -> bool {
+    let Some(told) = world.booking.traps().wait(When::Booked, SOON).await else { return false };
+    let Some((process, wire)) = linked(world, &told.process) else { return false };
+    let _trouble = world.ledger.troubles.begin(Fault::CutWhenBooked.kind(), Some(&process.name));
+    wire.cut();
+    world.ledger.cut_when_booked(told.reference.clone());
+    true
+}
+
+fn linked<'a>(world: &'a World, name: &str) -> Option<(&'a Process, &'a Proxy)> {
+    let process = world.processes.iter().find(|process| process.name == name)?;
+    Some((process, process.database_link.as_ref()?))
+}
+
+async fn damage_wire(wire: &Proxy, damage: Damage, length: Duration) -> bool {
+    match damage {
+        Damage::Cut => {
+            wire.cut();
+            true
+        }
+        Damage::Down => wire.be_down(length).await,
+        Damage::As(manner) => wire.be(manner, length).await,
+    }
+}
