@@ -203,7 +203,12 @@ fn api_tokens(text: &str) -> Result<TokenList, String> {
     };
     // A comma at the end is no mistake, a list of nothing is.
     let entries = text.trim_end_matches(',').split(',').map(str::trim);
-    entries.map(entry).collect::<Result<_, _>>().map(TokenList)
+    let entries: Vec<(String, String)> = entries.map(entry).collect::<Result<_, _>>()?;
+    let elsewhere = |(account, token): &(String, String)| entries.iter().any(|(a, t)| t == token && a != account);
+    if entries.iter().any(elsewhere) {
+        return Err("one token is given to two accounts".into());
+    }
+    Ok(TokenList(entries))
 }
 
 fn size_bytes(text: &str) -> Result<usize, String> {
@@ -238,7 +243,7 @@ fn cors_origins(text: &str) -> Result<OriginList, String> {
     let is_origin = |origin: &&str| {
         origin
             .split_once("://")
-            .is_some_and(|(scheme, host)| matches!(scheme, "http" | "https") && !host.is_empty() && !host.contains(['/', '*', ' ']))
+            .is_some_and(|(scheme, host)| matches!(scheme, "http" | "https") && !host.is_empty() && !host.contains(['/', '*', ' ', '@']))
     };
     if origins.iter().all(is_origin) {
         Ok(OriginList(origins.into_iter().map(str::to_owned).collect()))
@@ -264,11 +269,11 @@ mod tests {
             assert!(rate_limit(bad).is_err(), "{bad}");
         }
         assert!(cors_origins("https://a.example, http://localhost:3000").is_ok());
-        for bad in ["*", "a.example", "https://a.example/", "ftp://a"] {
+        for bad in ["*", "https://user:word@a.example", "a.example", "https://a.example/", "ftp://a"] {
             assert!(cors_origins(bad).is_err(), "{bad}");
         }
         assert!(api_tokens("acme:tok-acme-1,other:tok-other-1").is_ok());
-        for bad in ["", ",", "acme:t,,other:u", "acme", "acme:", ":token", "a b:token", "acme:to ken"] {
+        for bad in ["a:t,b:t", "", ",", "acme:t,,other:u", "acme", "acme:", ":token", "a b:token", "acme:to ken"] {
             assert!(api_tokens(bad).is_err(), "{bad}");
         }
     }

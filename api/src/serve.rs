@@ -127,7 +127,9 @@ pub async fn serve(settings: Settings) -> Result<(), Failure> {
 /// Whether there is no token; then only this machine may call.
 async fn is_open(db: &Database, settings: &Settings) -> Result<bool, Failure> {
     for (account, token) in settings.http.api_tokens.iter().flat_map(|list| &list.0) {
-        api_token::add(db, token, account, Role::Client).await?;
+        if !api_token::add(db, token, account, Role::Client).await? {
+            return Err(format!("API_TOKENS: the token given to {account} belongs to another account already").into());
+        }
     }
     let open = !api_token::any(db).await?;
     if open && !settings.http.listen.ip().is_loopback() {

@@ -70,13 +70,17 @@ pub async fn authenticate(db: &Database, token: &str) -> Result<Option<Principal
     Ok(Some(Principal { account: row.try_get("", "account")?, role }))
 }
 
-/// Adds a token; one that is there, revoked or not, stays as it is. Whether it was added.
+/// Adds a token; one that is there, revoked or not, stays as it is. Whether it is this account's: false where another one has it.
 ///
 /// # Errors
 /// [`StoreError`].
 pub async fn add(db: &Database, token: &str, account: &str, role: Role) -> Result<bool, StoreError> {
     let sql = "INSERT INTO api_token (token_sha256, account, role, created_at_ms) VALUES ($1, $2, $3, {now}) ON CONFLICT DO NOTHING";
-    Ok(db.execute("add token", sql, vec![digest(token).into(), account.into(), role.as_str().into()]).await? > 0)
+    if db.execute("add token", sql, vec![digest(token).into(), account.into(), role.as_str().into()]).await? > 0 {
+        return Ok(true);
+    }
+    let sql = "SELECT 1 AS one FROM api_token WHERE token_sha256 = $1 AND account = $2";
+    Ok(db.read_one("whose token", sql, vec![digest(token).into(), account.into()]).await?.is_some())
 }
 
 /// Revokes the token whose SHA-256 begins with `fingerprint` (8 or more hexadecimal digits). How many were revoked: 0 or 1.

@@ -59,12 +59,17 @@ impl Database {
         self.statements.load(Ordering::Relaxed)
     }
 
-    /// Whether the database answers.
+    /// Whether the database answers as one that takes writes: a standby does not. SQLite says so only when it is written to.
     ///
     /// # Errors
-    /// [`StoreError`] where it does not.
-    pub async fn ping(&self) -> Result<(), StoreError> {
-        self.read_one("ping", "SELECT 1 AS one", vec![]).await.map(|_| ())
+    /// [`StoreError`] where it does not answer.
+    pub async fn takes_writes(&self) -> Result<bool, StoreError> {
+        if !self.is_postgres() {
+            return Ok(true);
+        }
+        let sql = "SELECT current_setting('transaction_read_only') = 'off' AS writable";
+        let row = self.read_one("takes writes", sql, vec![]).await?;
+        Ok(row.map(|row| row.try_get("", "writable")).transpose()?.unwrap_or(false))
     }
 
     /// Closes the pools; statements under way are finished.

@@ -13,6 +13,12 @@ pub struct Booking {
     pub values: Option<Values>,
 }
 
+/// Whether a text can be the id of a booking: one that a person can read and repeat.
+#[must_use]
+pub fn is_booking_id(text: &str) -> bool {
+    (1..=255).contains(&text.chars().count()) && !text.trim().is_empty() && !text.contains(char::is_control)
+}
+
 /// What a change can change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Values {

@@ -97,7 +97,7 @@ pub struct KeyArgs {
     #[arg(long, env, value_name = "DURATION", default_value = "24h", value_parser = duration, global = true)]
     pub key_retention: Duration,
     /// Base address as callers see it through a proxy, sub-path included; part of stored answers, so the same in every process
-    #[arg(long, env, value_name = "URL", value_parser = base_address, global = true)]
+    #[arg(long, env, value_name = "URL", hide_env_values = true, value_parser = base_address, global = true)]
     pub public_url: Option<Url>,
 }
 

@@ -16,7 +16,7 @@ use entity::store_error::StoreError;
 use entity::timestamp::Timestamp;
 
 use crate::answer;
-use crate::booking::Booking;
+use crate::booking::{Booking, is_booking_id};
 use crate::boot_clock::millis;
 use crate::config::duration;
 use crate::settle::{SettleSettings, booked};
@@ -62,7 +62,7 @@ pub enum KeysCommand {
         #[command(flatten)]
         which: Which,
         /// It is booked, under this id of the booking system (else say --not-booked)
-        #[arg(long, value_name = "ID", conflicts_with = "not_booked", required_unless_present = "not_booked")]
+        #[arg(long, value_name = "ID", value_parser = booking_id, conflicts_with = "not_booked", required_unless_present = "not_booked")]
         booking_id: Option<String>,
         /// It is not booked
         #[arg(long)]
@@ -95,6 +95,9 @@ pub enum OperatorError {
     /// No such key.
     #[error("there is no such key")]
     NotFound,
+    /// No such reference; it may be a key, which is one within its account only.
+    #[error("there is no such reference; a key needs its --account")]
+    NoReference,
     /// Only an unknown outcome can be resolved.
     #[error("the key is {0}; only outcome_unknown can be released or resolved")]
     NotUnknown(KeyState),
@@ -111,6 +114,14 @@ pub enum OperatorError {
 
 fn state(name: &str) -> Result<KeyState, String> {
     KeyState::from_name(name).ok_or_else(|| "one of in_progress, completed, released, outcome_unknown".into())
+}
+
+fn booking_id(text: &str) -> Result<String, String> {
+    if is_booking_id(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("an id is 1 to 255 characters, not blank, without control characters".into())
+    }
 }
 
 fn operation(name: &str) -> Result<Operation, String> {
@@ -156,11 +167,10 @@ pub async fn run(db: &Database, command: &KeysCommand, settings: &SettleSettings
 }
 
 async fn find(db: &Database, which: &Which) -> Result<Record, OperatorError> {
-    let found = match &which.account {
-        Some(account) => lifecycle::find(db, &KeyDigest::of(account, which.operation, &which.key)).await?,
-        None => lifecycle::find_by_reference(db, &which.key).await?,
-    };
-    found.ok_or(OperatorError::NotFound)
+    match &which.account {
+        Some(account) => lifecycle::find(db, &KeyDigest::of(account, which.operation, &which.key)).await?.ok_or(OperatorError::NotFound),
+        None => lifecycle::find_by_reference(db, &which.key).await?.ok_or(OperatorError::NoReference),
+    }
 }
 
 fn show(key: &Record) -> String {

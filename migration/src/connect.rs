@@ -37,6 +37,28 @@ pub enum ConnectError {
     },
 }
 
+/// What may follow the `?` of a PostgreSQL URL.
+const POSTGRES_PARAMETERS: [&str; 18] = [
+    "application_name",
+    "dbname",
+    "host",
+    "hostaddr",
+    "options",
+    "password",
+    "port",
+    "ssl-ca",
+    "ssl-cert",
+    "ssl-key",
+    "ssl-mode",
+    "ssl-root-cert",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslrootcert",
+    "statement-cache-capacity",
+    "user",
+];
+
 /// A database that can be opened: its URL was read.
 #[derive(Debug)]
 enum Place {
@@ -77,6 +99,10 @@ pub async fn open(mut options: ConnectOptions, patience: Duration) -> Result<Dat
 impl Place {
     fn of(url: &str) -> Result<Self, ConnectError> {
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+            // The library would go on without it, and log its value.
+            if let Some(unknown) = parameters(url).find(|name| !POSTGRES_PARAMETERS.contains(name) && !name.starts_with("options[")) {
+                return Err(ConnectError::Url(format!("its parameter {unknown} is not known")));
+            }
             let options = url.parse::<PgConnectOptions>().map_err(|error| unreadable(url, &error))?;
             return Ok(Self::Postgres(Box::new(options)));
         }
@@ -117,6 +143,12 @@ impl Place {
             }
         }
     }
+}
+
+/// Names of the parameters.
+fn parameters(url: &str) -> impl Iterator<Item = &str> {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    query.split('&').filter(|p| !p.is_empty()).map(|p| p.split('=').next().unwrap_or(p))
 }
 
 /// The library's words, unless they repeat a part of the URL.
@@ -179,6 +211,7 @@ mod tests {
             ("mysql://root:s3cret@localhost/x", "must begin with"),
             ("postgres://user:s3cret@localhost:port/x", "cannot be read"),
             ("postgres://user:s3cret@localhost/x?sslmode=s3cret", "cannot be read"),
+            ("postgres://user@localhost/x?sslmode=require&pasword=s3cret", "pasword is not known"),
             ("sqlite::memory:", "in-memory"),
             ("sqlite://x.db?mode=memory", "in-memory"),
             ("sqlite://x.db?mode=ro", "read-only"),
@@ -191,6 +224,6 @@ mod tests {
             assert!(!error.contains("s3cret"), "{url}: {error}");
         }
         assert!(Place::of("sqlite://data/reservations.db?mode=rwc").is_ok());
-        assert!(Place::of("postgresql:///x?host=/run/postgresql").is_ok());
+        assert!(Place::of("postgresql:///x?host=/run/postgresql&options=-c%20search_path%3Dy&options[geqo]=off").is_ok());
     }
 }

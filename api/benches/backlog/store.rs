@@ -73,7 +73,10 @@ impl Store {
                 let numbers = format!("WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < {rows})");
                 let reference = "printf('%036d', n)";
                 let filled = EXPIRED.replace("{digest}", "randomblob(32)");
-                format!("{numbers} {} FROM number", filled.replace("{reference}", reference).replace("{bytes}", &format!("CAST({bytes} AS BLOB)")))
+                format!(
+                    "{numbers} {} FROM number",
+                    filled.replace("{reference}", reference).replace("{bytes}", &format!("CAST({bytes} AS BLOB)"))
+                )
             }
             Self::Postgres(_) => {
                 let filled = EXPIRED.replace("{digest}", "sha256(n::text::bytea)").replace("{reference}", "lpad(n::text, 36, '0')");

@@ -22,14 +22,17 @@ pub fn live() -> Response {
     Json(json!({"status": "live"})).into_response()
 }
 
-/// `GET /health/ready`: the storage answers, and the process is not stopping. Also when each job last succeeded, in any process.
+/// `GET /health/ready`: the storage answers and takes writes, and the process is not stopping. Also when each job last succeeded, in any process.
 #[handler]
 pub async fn ready(service: Data<&Arc<Service>>, stopping: Data<&Stopping>) -> Result<Response, Problem> {
     if stopping.0.0.is_cancelled() {
         return Err(Problem::new(super::problem::Code::StorageUnavailable, "The process is stopping."));
     }
     let db = service.db.clone();
-    let runs = service.storage(async move { job_run::all(&db).await }).await?;
+    let (writable, runs) = service.storage(async move { Ok((db.takes_writes().await?, job_run::all(&db).await?)) }).await?;
+    if !writable {
+        return Err(Problem::new(super::problem::Code::StorageUnavailable, "The storage takes no writes."));
+    }
     let jobs: Vec<_> = runs.iter().map(|r| json!({"job": r.job, "last_success_age_ms": r.age_ms, "worker": r.worker})).collect();
     Ok(Json(json!({"status": "ready", "jobs": jobs})).into_response())
 }

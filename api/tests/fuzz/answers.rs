@@ -83,7 +83,9 @@ impl Script {
         // An array of the members in their order is no object.
         let Shown { booking_id, reference } = serde_json::from_slice(&self.body).ok().filter(|_| self.body.contains(&b'{'))?;
         let named = reference.map_or(!must_name, |reference| reference == REFERENCE);
-        (named && (1..=255).contains(&booking_id.chars().count()) && !booking_id.contains('\0')).then_some(booking_id)
+        let blank = booking_id.chars().all(char::is_whitespace);
+        let length = booking_id.chars().count();
+        (named && !blank && length <= 255 && !booking_id.contains(char::is_control)).then_some(booking_id)
     }
 
     fn is_json(&self) -> bool {

@@ -7,6 +7,7 @@ tests!(both [
     if_match_is_compared_strongly_and_only_for_a_new_key,
     a_refusal_names_its_reservation_in_the_language_of_the_caller,
     null_clears_a_member_and_absence_leaves_it,
+    half_a_period_is_judged_with_the_other_half,
     of_two_changes_at_once_one_wins,
     a_duplicate_is_not_refused_by_what_the_first_has_just_done,
     a_cancellation_is_the_same_however_often_it_is_sent,
@@ -103,6 +104,23 @@ async fn null_clears_a_member_and_absence_leaves_it(case: &Case) {
     assert_eq!((two.status, two.json().get("note").unwrap_or(&Value::Null)), (200, &Value::Null), "{two:?}");
     service.patch(&first.id(), &case.key(), &two.etag(), &json!({"quantity": null})).await.expect_problem(400, "request-invalid");
     assert!(upstream.requests("PATCH")[1].body["note"].is_null());
+}
+
+/// A fault is told at a member that was sent.
+async fn half_a_period_is_judged_with_the_other_half(case: &Case) {
+    let (_upstream, service) = case.started().await;
+    let body = changed(&case.body(), json!({"starts_at": "2031-05-06T10:00:00Z", "ends_at": "2031-05-06T11:00:00Z"}));
+    let first = service.post(&case.key(), &body).await;
+    first.expect_created();
+    for (change, pointer) in [
+        (json!({"starts_at": "2031-05-06T11:00:00Z"}), "/starts_at"),
+        (json!({"ends_at": "2031-05-06T10:00:00Z"}), "/ends_at"),
+        (json!({"starts_at": "2031-05-06T11:00:00Z", "ends_at": "2031-05-06T11:00:00Z"}), "/ends_at"),
+    ] {
+        let refused = service.patch(&first.id(), &case.key(), &first.etag(), &change).await;
+        refused.expect_problem(400, "request-invalid");
+        assert_eq!(refused.json()["errors"][0]["pointer"], pointer, "{refused:?}");
+    }
 }
 
 async fn of_two_changes_at_once_one_wins(case: &Case) {

@@ -25,6 +25,11 @@ async fn a_person_says_that_it_was_booked(case: &Case) {
     let list = keys(vec!["keys", "list"]).await;
     assert!(list.expect_success().output.contains(&booking.reference), "{}", list.output);
     assert!(keys(vec!["keys", "show", &booking.reference]).await.expect_success().output.contains("outcome_unknown"));
+    // What no booking system would answer is a slip of the hand, and could not be taken back.
+    for slip in ["", "  ", "a\nb", "\x1b[31m", &"9".repeat(256)] {
+        let refused = keys(vec!["keys", "resolve", &booking.reference, "--booking-id", slip, "--reason", "asked them"]).await;
+        assert!(refused.expect_refusal().complaint.contains("--booking-id"), "{refused:?}");
+    }
     keys(vec!["keys", "resolve", &booking.reference, "--booking-id", &booking.booking_id, "--reason", "asked them"]).await.expect_success();
     let reply = service.post(&key, &body).await;
     assert_eq!((reply.status, reply.is_replay(), reply.id()), (201, true, booking.reference.clone()), "{reply:?}");

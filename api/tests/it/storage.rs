@@ -1,6 +1,7 @@
 //! The database is slow, busy, away, or does not say whether it did what it was asked.
 
 use super::support::prelude::*;
+use sea_orm::ConnectionTrait;
 
 tests!(both [
     without_storage_nothing_is_booked,
@@ -14,7 +15,32 @@ tests!(both [
     a_claim_whose_acknowledgement_is_lost_books_once,
     a_finalize_whose_acknowledgement_is_lost_is_read_back,
     a_cut_connection_is_replaced,
+    a_standby_is_not_ready,
 ]);
+
+/// B37: every statement that reads works, and none that writes.
+async fn a_standby_is_not_ready(case: &Case) {
+    let (upstream, service) = case.started().await;
+    let (key, body) = (case.key(), case.body());
+    let read_only = async |on: &str| {
+        let connection = case.database.connect().await;
+        let database =
+            "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = READ_ONLY', current_database()); END $$";
+        connection.execute_unprepared("SET default_transaction_read_only = off").await.unwrap();
+        connection.execute_unprepared(&database.replace("READ_ONLY", on)).await.unwrap();
+        let others =
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        connection.execute_unprepared(others).await.unwrap();
+        connection.close().await.unwrap();
+    };
+    read_only("on").await;
+    eventually("it is not ready", async || (service.get("/health/ready").await.status == 503).then_some(())).await;
+    service.post(&key, &body).await.expect_problem(503, "storage-unavailable");
+    assert!(upstream.posts(&body).is_empty());
+    read_only("off").await;
+    eventually("it is ready again", async || (service.get("/health/ready").await.status == 200).then_some(())).await;
+    assert_eq!(service.settle(&key, &body).await.status, 201);
+}
 
 /// B37, B48
 async fn without_storage_nothing_is_booked(case: &Case) {

@@ -67,6 +67,10 @@ async fn a_revoked_token_is_refused_and_stays_revoked(case: &Case) {
         (service.post(&key, &body).token("acme-token-1").await.status == 401).then_some(())
     })
     .await;
+    // Nor can it change hands.
+    let taken = case.api(&upstream).set("API_TOKENS", "other:acme-token-2").run().await;
+    let complaint = &taken.expect_refusal().complaint;
+    assert!(complaint.contains("API_TOKENS") && !complaint.contains("acme-token-2"), "{taken:?}");
     // Rotation: the other token of the account goes on, with the same keys.
     service.post(&key, &body).token("acme-token-2").await.expect_replay_of(&first);
     // The settings still name it; that adds nothing back.

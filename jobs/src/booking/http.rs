@@ -7,7 +7,7 @@ use entity::reservation::Details;
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header, redirect};
 use serde::{Deserialize, Serialize};
 
-use super::{Booking, Looked, Nothing, Sent, Unknown, Values};
+use super::{Booking, Looked, Nothing, Sent, Unknown, Values, is_booking_id};
 
 /// An answer beyond this is unreadable.
 const ANSWER_LIMIT_BYTES: usize = 1 << 20;
@@ -257,8 +257,7 @@ fn booking(body: &[u8], reference: &str, must_name: bool) -> Option<Booking> {
         Some(named) => named == reference,
         None => !must_name,
     };
-    let length = answer.booking_id.chars().count();
-    if !named || !(1..=255).contains(&length) || answer.booking_id.contains('\0') {
+    if !named || !is_booking_id(&answer.booking_id) {
         return None;
     }
     let values = serde_json::from_slice::<ValuesAnswer>(body).ok();

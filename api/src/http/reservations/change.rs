@@ -75,7 +75,11 @@ impl KeyedOperation for ChangeIt {
             return Err(Problem::new(Code::VersionStale, "The reservation has changed since. Read it again, then decide anew."));
         }
         let after = self.change.apply(&before.details);
-        check_period(after.starts_at, after.ends_at).map_err(|fault| Problem::invalid(vec![fault]))?;
+        check_period(after.starts_at, after.ends_at).map_err(|fault| {
+            // At a member that was sent.
+            let fault = if self.change.ends_at.is_some() { fault } else { FieldError::new("/starts_at", "must be before ends_at") };
+            Problem::invalid(vec![fault])
+        })?;
         let change_to = serde_json::to_value(&after).map(|value| fingerprint::canonical_bytes(&value));
         Ok(Guard::Change { version: before.version, change_to: change_to.unwrap_or_default() })
     }
