@@ -13,7 +13,7 @@ use jobs::journal::Journal;
 use jobs::release_stale_leases::ReleaseStaleLeases;
 use jobs::scheduler::{GuardedJob, Scheduler};
 use jobs::settle::Settler;
-use jobs::telemetry::{stop_requested, worker_id};
+use jobs::telemetry::{say, stop_requested, worker_id};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -36,7 +36,6 @@ const RELEASE_TIME_LIMIT: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// What keeps it from starting, as one line.
-#[expect(clippy::print_stdout, reason = "the first lines tell the user where everything is")]
 pub async fn serve(settings: Settings) -> Result<(), Failure> {
     shared::check(&settings.booking, &settings.keys)?;
     let db = Database::connect(&settings.database.settings()).await?;
@@ -69,13 +68,13 @@ pub async fn serve(settings: Settings) -> Result<(), Failure> {
         SchedulerMode::Off => None,
     };
 
-    println!("API         http://{api_address}");
-    println!("Swagger UI  http://{api_address}/docs");
+    say(format_args!("API         http://{api_address}"));
+    say(format_args!("Swagger UI  http://{api_address}/docs"));
     match &sandbox {
-        Some((url, _)) => println!("Sandbox     {url} (a booking system to try with; BOOKING_URL names a real one)"),
-        None => println!("Booking     {}", booking_url.origin().ascii_serialization()),
+        Some((url, _)) => say(format_args!("Sandbox     {url} (a booking system to try with; BOOKING_URL names a real one)")),
+        None => say(format_args!("Booking     {}", booking_url.origin().ascii_serialization())),
     }
-    println!("Try         {}", try_it(api_address, open));
+    say(format_args!("Try         {}", try_it(api_address, open)));
 
     let service = Arc::new(Service::new(db.clone(), settler, open, &settings.http, settings.database.database_acquire_timeout));
     let stopping = CancellationToken::new();
@@ -93,7 +92,7 @@ pub async fn serve(settings: Settings) -> Result<(), Failure> {
     let listening = tokio::spawn(listener::serve(api_listener, app, Limits::default(), stopping.clone(), grace));
 
     stop_requested().await;
-    println!("Stopping: no new requests; running work has {} to end", humantime::format_duration(grace));
+    say(format_args!("Stopping: no new requests; running work has {} to end", humantime::format_duration(grace)));
     let began = Instant::now();
     stopping.cancel();
     stop_jobs.cancel();
@@ -111,7 +110,7 @@ pub async fn serve(settings: Settings) -> Result<(), Failure> {
         () = stop_requested() => false,
     };
     if !drained {
-        println!("What still runs is left under its lease");
+        say(format_args!("What still runs is left under its lease"));
     }
     stop.cancel();
     if let Some((_, sandbox)) = sandbox {
@@ -184,10 +183,9 @@ fn try_it(address: SocketAddr, open: bool) -> String {
 ///
 /// # Errors
 /// What keeps it from starting, as one line.
-#[expect(clippy::print_stdout, reason = "the first line tells the user where it is")]
 pub async fn serve_sandbox(settings: Settings) -> Result<(), Failure> {
     let listener = bind(settings.http.sandbox_listen.unwrap_or(SANDBOX), "SANDBOX_LISTEN").await?;
-    println!("Sandbox     http://{}", listener.local_addr()?);
+    say(format_args!("Sandbox     http://{}", listener.local_addr()?));
     let stop = CancellationToken::new();
     let storage = sandbox::file_beside(&settings.database.database_url);
     let serving = tokio::spawn(sandbox::serve(listener, storage, stop.clone()));

@@ -107,13 +107,15 @@ pub async fn of_reference(db: &Database, reference: &str, limit: i64) -> Result<
         .collect()
 }
 
-/// Deletes at most `limit` entries that are older than `retention_ms` and whose key is gone; how many.
+/// Deletes at most `limit` entries that are older than `retention_ms` and whose key is gone; how many. Several processes
+/// share the work: none waits for rows that another one deletes.
 ///
 /// # Errors
 /// [`StoreError`].
 pub async fn delete_orphaned(db: &Database, retention_ms: i64, limit: u64) -> Result<u64, StoreError> {
-    let sql = "DELETE FROM attempt_journal WHERE id IN (SELECT id FROM attempt_journal AS old WHERE at_ms <= {now} - $1 \
-         AND NOT EXISTS (SELECT 1 FROM idempotency_key WHERE idempotency_key.reference = old.reference) ORDER BY at_ms LIMIT $2)";
+    let sql = "WITH due AS MATERIALIZED (SELECT id FROM attempt_journal AS old WHERE at_ms <= {now} - $1 \
+         AND NOT EXISTS (SELECT 1 FROM idempotency_key WHERE idempotency_key.reference = old.reference) ORDER BY at_ms LIMIT $2 \
+         {skip_locked}) DELETE FROM attempt_journal WHERE id IN (SELECT id FROM due)";
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     db.execute("delete journal", sql, vec![retention_ms.into(), limit.into()]).await
 }

@@ -91,6 +91,22 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
+impl Answer {
+    /// The schema stores no answer that says nothing; one that is there all the same was written by somebody else, and is nobody's answer.
+    fn read(row: &QueryResult) -> Result<Self, StoreError> {
+        let unreadable = || StoreError::Unreadable("idempotency_key.answer: a completed key without one".into());
+        let answer = Self {
+            status: u16::try_from(row.try_get::<i64>("", "answer_status")?).map_err(|_| unreadable())?,
+            content_type: row.try_get("", "answer_content_type")?,
+            location: row.try_get("", "answer_location")?,
+            etag: row.try_get("", "answer_etag")?,
+            body: row.try_get("", "answer_body")?,
+        };
+        let says_something = answer.status == 204 || (answer.content_type.is_some() && !answer.body.is_empty());
+        if says_something { Ok(answer) } else { Err(unreadable()) }
+    }
+}
+
 /// The columns [`Record::read`] needs, `{now}` included.
 pub(crate) const COLUMNS: &str = "digest, account, operation, fingerprint_version, fingerprint, request, change_to, reservation_id, \
      reference, state, attempt, lease_token, lease_until_ms, lease_ended_at_ms, maybe_sent_until_ms, next_look_at_ms, looks, \
@@ -108,13 +124,7 @@ impl Record {
                 ended_by_worker: row.try_get::<Option<i64>>("", "lease_ended_at_ms")?.is_some(),
             },
             KeyState::Completed => State::Completed {
-                answer: Answer {
-                    status: u16::try_from(row.try_get::<i64>("", "answer_status")?).map_err(|_| unreadable("answer_status"))?,
-                    content_type: row.try_get("", "answer_content_type")?,
-                    location: row.try_get("", "answer_location")?,
-                    etag: row.try_get("", "answer_etag")?,
-                    body: row.try_get("", "answer_body")?,
-                },
+                answer: Answer::read(row)?,
                 completed_at_ms: row.try_get("", "completed_at_ms")?,
                 expires_at_ms: row.try_get("", "expires_at_ms")?,
             },
@@ -142,6 +152,15 @@ impl Record {
             state,
             now_ms: row.try_get("", "now_ms")?,
         })
+    }
+
+    /// Those that can be read; one that cannot must not keep the others waiting, and is logged for somebody to look at.
+    pub(crate) fn read_all(rows: &[QueryResult]) -> Vec<Self> {
+        let readable = |row: &QueryResult| {
+            let reference = row.try_get::<String>("", "reference").unwrap_or_default();
+            Self::read(row).inspect_err(|error| tracing::error!(%error, reference, "passed over a key that cannot be read")).ok()
+        };
+        rows.iter().filter_map(readable).collect()
     }
 
     /// Its state, without the data.

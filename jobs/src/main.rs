@@ -120,7 +120,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
     let schedule = &arguments.schedule;
     let scheduler =
         Scheduler::start(vec![(schedule.release_schedule.clone(), release), (schedule.cleanup_schedule.clone(), cleanup)]).await?;
-    println!("jobs: the scheduler runs; stop it with SIGTERM or Ctrl-C");
+    jobs::telemetry::say("jobs: the scheduler runs; stop it with SIGTERM or Ctrl-C");
     jobs::telemetry::stop_requested().await;
     stop.cancel();
     tasks.close();
@@ -130,7 +130,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
         journal.close().await;
     };
     if tokio::time::timeout(schedule.shutdown_grace, all).await.is_err() {
-        println!("jobs: SHUTDOWN_GRACE is over; what still runs is left under its lease");
+        jobs::telemetry::say("jobs: SHUTDOWN_GRACE is over; what still runs is left under its lease");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::answer;
 use crate::booking::Looked;
 use crate::boot_clock::{BootInstant, millis};
+use crate::jitter::spread_ms;
 use crate::rules::{Purpose, growing_pause_ms};
 use crate::settle::{Assignment, Outcome, Settler};
 
@@ -152,7 +153,7 @@ impl ReleaseStaleLeases {
             Looked::NotThere => lifecycle::confirm_absence(db, record, retention_ms).await.map(|_| None),
             Looked::Unknown(why) => {
                 tracing::warn!(reference = %record.reference, %why, "the second look settles nothing");
-                lifecycle::postpone_second_look(db, record, growing_pause_ms(record.looks)).await.map(|()| None)
+                lifecycle::postpone_second_look(db, record, spread_ms(growing_pause_ms(record.looks))).await.map(|()| None)
             }
         };
         stored.unwrap_or_else(|error| {

@@ -1,6 +1,7 @@
 //! What every process does alike: its log, its name, and how it is told to stop.
 
-use std::io::IsTerminal;
+use std::fmt::Display;
+use std::io::{IsTerminal, Write};
 
 use tracing_subscriber::EnvFilter;
 
@@ -18,8 +19,15 @@ pub fn start() -> Result<(), String> {
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
+        // A line that cannot be written, on a full disk, is lost; told of by a line more, it would take its task with it.
+        .log_internal_errors(false)
         .try_init();
     Ok(())
+}
+
+/// A line on standard output. Where nobody takes it, on a full disk or a closed pipe, it is lost: no reason to die.
+pub fn say(line: impl Display) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 /// Names this process in the database and in logs: process id and a random part.

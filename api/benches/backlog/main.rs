@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a benchmark that cannot go on says so and stops")]
 
 mod arguments;
+#[path = "../../tests/it/support/backlog.rs"]
+mod backlog;
 mod booking;
 mod expired;
 #[path = "../requests/booking.rs"]

@@ -4,27 +4,13 @@ use std::path::Path;
 
 use sea_orm::{ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbBackend, Statement};
 
+use crate::backlog;
 use crate::postgres::Postgres;
 
 pub enum Store {
     Sqlite(String),
     Postgres(Postgres),
 }
-
-/// A row as a completed key leaves it; `{digest}` and `{reference}` are made for each.
-const EXPIRED: &str = "INSERT INTO idempotency_key (digest, account, operation, fingerprint_version, fingerprint, request, reservation_id, \
-     reference, state, attempt, lease_token, answer_status, answer_content_type, answer_location, answer_etag, answer_body, \
-     created_at_ms, completed_at_ms, expires_at_ms) \
-     SELECT {digest}, 'local', 'createReservation', 1, {digest}, {bytes}, {reference}, {reference}, 'completed', 1, {reference}, 201, \
-     'application/json', '/reservations/' || {reference}, '\"1\"', {bytes}, 1000, 2000, 3000 + n";
-const BODY: &str = "{\"id\":\"01a23500-6027-72cd-a98e-07770609ce4f\",\"status\":\"confirmed\",\"item_code\":\"ROOM-101\",\"quantity\":1,\
-     \"reserved_by\":\"taro\",\"starts_at\":null,\"ends_at\":null,\"note\":null,\"booking_id\":\"BK-8e03978e\"}";
-/// Counts the rows of every statement that deletes keys.
-const WATCH: &str = "CREATE TABLE bench_batch (n bigint NOT NULL); \
-     CREATE FUNCTION bench_note() RETURNS trigger LANGUAGE plpgsql AS \
-     'BEGIN INSERT INTO bench_batch SELECT count(*) FROM gone; RETURN NULL; END'; \
-     CREATE TRIGGER bench_note AFTER DELETE ON idempotency_key REFERENCING OLD TABLE AS gone \
-     FOR EACH STATEMENT EXECUTE FUNCTION bench_note();";
 
 impl Store {
     pub fn sqlite(folder: &Path) -> Self {
@@ -63,31 +49,16 @@ impl Store {
 
     /// Keys that have expired long ago.
     pub async fn expired(&self) -> i64 {
-        self.number("SELECT count(*) AS n FROM idempotency_key WHERE completed_at_ms = 2000").await
+        self.number(backlog::COUNT).await
     }
 
     pub async fn add_expired(&self, rows: usize) {
-        let bytes = format!("'{BODY}'");
-        let sql = match self {
-            Self::Sqlite(_) => {
-                let numbers = format!("WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < {rows})");
-                let reference = "printf('%036d', n)";
-                let filled = EXPIRED.replace("{digest}", "randomblob(32)");
-                format!(
-                    "{numbers} {} FROM number",
-                    filled.replace("{reference}", reference).replace("{bytes}", &format!("CAST({bytes} AS BLOB)"))
-                )
-            }
-            Self::Postgres(_) => {
-                let filled = EXPIRED.replace("{digest}", "sha256(n::text::bytea)").replace("{reference}", "lpad(n::text, 36, '0')");
-                format!("{} FROM generate_series(1, {rows}) AS n", filled.replace("{bytes}", &format!("convert_to({bytes}, 'UTF8')")))
-            }
-        };
+        let sql = backlog::expired_keys(matches!(self, Self::Postgres(_)), rows);
         let connection = self.connect().await;
         connection.execute_unprepared(&sql).await.unwrap_or_else(|e| panic!("the expired keys: {e}"));
         if matches!(self, Self::Postgres(_)) {
             connection.execute_unprepared("ANALYZE").await.expect("statistics");
-            connection.execute_unprepared(WATCH).await.unwrap_or_else(|e| panic!("{WATCH}: {e}"));
+            connection.execute_unprepared(backlog::WATCH).await.expect("the batches are watched");
         }
         let _ = connection.close().await;
     }
@@ -97,7 +68,7 @@ impl Store {
         if matches!(self, Self::Sqlite(_)) {
             return None;
         }
-        let largest = self.number("SELECT coalesce(max(n), 0) AS n FROM bench_batch").await;
+        let largest = self.number("SELECT coalesce(max(n), 0) AS n FROM batch").await;
         let deadlocks = self.number("SELECT deadlocks AS n FROM pg_stat_database WHERE datname = current_database()").await;
         Some((largest, deadlocks))
     }

@@ -13,7 +13,7 @@ tests!(both [
 ]);
 
 /// A key whose worker is gone although the booking exists.
-async fn abandoned(case: &Case, upstream: &Upstream, how_many: usize) -> Vec<(String, Value)> {
+pub(super) async fn abandoned(case: &Case, upstream: &Upstream, how_many: usize) -> Vec<(String, Value)> {
     let setup = case.api(upstream).set("SCHEDULER", "off").set("LEASE", "1s").set("BOOKING_TIMEOUT", "15s");
     let service = setup.start().await;
     let keys: Vec<_> = (0..how_many).map(|_| (case.key(), case.body())).collect();
@@ -29,7 +29,7 @@ async fn abandoned(case: &Case, upstream: &Upstream, how_many: usize) -> Vec<(St
     keys
 }
 
-async fn are_completed(service: &Service, keys: &[(String, Value)]) {
+pub(super) async fn are_completed(service: &Service, keys: &[(String, Value)]) {
     for (key, _) in keys {
         eventually("the key is completed", async || (service.key_state(key).await? == "completed").then_some(())).await;
     }

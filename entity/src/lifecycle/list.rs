@@ -18,7 +18,7 @@ pub struct KeyFilter {
     pub limit: u64,
 }
 
-/// The keys that match, oldest first.
+/// The keys that match, oldest first. An unreadable row is passed over with an error logged.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -39,7 +39,7 @@ pub async fn list(db: &Database, filter: &KeyFilter) -> Result<Vec<Record>, Stor
         and("created_at_ms <= {now} -", age.into());
     }
     let sql = format!("SELECT {COLUMNS} FROM idempotency_key WHERE {conditions} ORDER BY created_at_ms, digest LIMIT $1");
-    db.read_all("list keys", &sql, values).await?.iter().map(Record::read).collect()
+    Ok(Record::read_all(&db.read_all("list keys", &sql, values).await?))
 }
 
 /// The key of that reference, whosever it is and whatever it is for.

@@ -12,18 +12,16 @@ use crate::store_error::StoreError;
 /// [`StoreError`]; what was put off all the same comes up again.
 pub async fn take_second_looks(db: &Database, hold_ms: i64, limit: u64) -> Result<Vec<Record>, StoreError> {
     let guard = Event::FindLate.guard();
+    // Materialized, as in `take_over.rs`.
     let sql = format!(
-        "UPDATE idempotency_key SET next_look_at_ms = {{now}} + $1 \
-         WHERE digest IN (SELECT digest FROM idempotency_key WHERE {guard} AND next_look_at_ms <= {{now}} \
-                          ORDER BY next_look_at_ms LIMIT $2 {{skip_locked}}) \
-         AND {guard} AND next_look_at_ms <= {{now}} RETURNING {COLUMNS}"
+        "WITH due AS MATERIALIZED \
+         (SELECT digest FROM idempotency_key WHERE {guard} AND next_look_at_ms <= {{now}} ORDER BY next_look_at_ms LIMIT $2 {{skip_locked}}) \
+         UPDATE idempotency_key SET next_look_at_ms = {{now}} + $1 \
+         WHERE digest IN (SELECT digest FROM due) AND {guard} AND next_look_at_ms <= {{now}} RETURNING {COLUMNS}"
     );
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rows = db.write_all("take second looks", &sql, vec![hold_ms.into(), limit.into()]).await?;
-    Ok(rows
-        .iter()
-        .filter_map(|row| Record::read(row).inspect_err(|error| tracing::error!(%error, "passed over a key that cannot be read")).ok())
-        .collect())
+    Ok(Record::read_all(&rows))
 }
 
 /// The second look found nothing: the release is final, and the retention begins. Nothing happens to a key that moved meanwhile.

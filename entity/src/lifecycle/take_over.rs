@@ -47,23 +47,16 @@ impl Sweep {
     async fn take(self, db: &Database, token: &str, lease_ms: i64, limit: u64) -> Result<Vec<Work>, StoreError> {
         let Self { event, origin, due, order } = self;
         let guard = event.guard();
-        // State and deadline are compared again outside: PostgreSQL may pass the LIMIT in some plans.
+        // Materialized: as a plain subquery PostgreSQL may run it once a row, and pass the LIMIT. State and deadline are compared again.
         let sql = format!(
-            "UPDATE idempotency_key SET {NEW_ATTEMPT}, lease_token = $1, lease_until_ms = {{now}} + $2 \
-             WHERE digest IN (SELECT digest FROM idempotency_key WHERE {guard} AND {due} ORDER BY {order} LIMIT $3 {{skip_locked}}) \
-             AND {guard} AND {due} RETURNING {COLUMNS}"
+            "WITH due AS MATERIALIZED \
+             (SELECT digest FROM idempotency_key WHERE {guard} AND {due} ORDER BY {order} LIMIT $3 {{skip_locked}}) \
+             UPDATE idempotency_key SET {NEW_ATTEMPT}, lease_token = $1, lease_until_ms = {{now}} + $2 \
+             WHERE digest IN (SELECT digest FROM due) AND {guard} AND {due} RETURNING {COLUMNS}"
         );
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows = db.write_all(event.as_str(), &sql, vec![token.into(), lease_ms.into(), limit.into()]).await?;
-        Ok(rows
-            .iter()
-            .filter_map(|row| match Record::read(row) {
-                Ok(record) => Some(Work { lease: Lease { digest: record.digest, token: token.to_owned() }, origin, record }),
-                Err(error) => {
-                    tracing::error!(%error, "passed over a key that cannot be read");
-                    None
-                }
-            })
-            .collect())
+        let records = Record::read_all(&rows).into_iter();
+        Ok(records.map(|record| Work { lease: Lease { digest: record.digest, token: token.to_owned() }, origin, record }).collect())
     }
 }

@@ -1,6 +1,7 @@
 //! The transitions on real databases: each does what `key_state` says, guarded by state and token, and nothing else.
 
 use crate::support::{Fresh, LONG_MS, answer, booked, claim, mine, new_key, stolen};
+use entity::attempt_journal;
 use entity::idempotency_key::State;
 use entity::key_state::{Event, KeyState, next};
 use entity::lifecycle::{self, Claimed, Effect, Finalized, Moved, Origin, Renewed};
@@ -17,6 +18,7 @@ crate::on_both_databases![
     who_saw_an_earlier_life_moves_nothing_in_the_next,
     impossible_states_cannot_be_stored,
     a_batch_is_shared_and_an_unreadable_row_harms_no_other,
+    no_batch_is_larger_than_it_was_asked_for,
 ];
 
 async fn a_claim_is_once_and_repeating_it_is_harmless(fresh: Fresh) {
@@ -246,4 +248,34 @@ async fn a_batch_is_shared_and_an_unreadable_row_harms_no_other(fresh: Fresh) {
     taken.sort();
     taken.dedup();
     assert_eq!((all, taken.len()), (19, 19));
+}
+
+/// On a table without statistics PostgreSQL prefers a plan that runs a plain subquery once a row, LIMIT or not.
+async fn no_batch_is_larger_than_it_was_asked_for(fresh: Fresh) {
+    const LIMIT: u64 = 4;
+    let db = &fresh.db;
+    for i in 0..20 {
+        mine(db, &lifecycle::NewKey { lease_ms: 0, ..new_key(&format!("k{i}")) }).await;
+    }
+    let all = async |change: &str| {
+        fresh.raw.execute_unprepared(&format!("UPDATE idempotency_key SET {change}")).await.unwrap();
+    };
+    assert_eq!(lifecycle::take_over_stale(db, "t", LONG_MS, LIMIT).await.unwrap().len(), 4);
+    all("state = 'outcome_unknown', lease_until_ms = NULL, next_look_at_ms = 1").await;
+    assert_eq!(lifecycle::take_for_look_again(db, "t", LONG_MS, LIMIT).await.unwrap().len(), 4);
+    all("state = 'released', lease_until_ms = NULL, next_look_at_ms = 1").await;
+    assert_eq!(lifecycle::take_second_looks(db, LONG_MS, LIMIT).await.unwrap().len(), 4);
+    all("next_look_at_ms = NULL, expires_at_ms = 1").await;
+    assert_eq!(lifecycle::expire(db, LIMIT).await.unwrap(), 4);
+    let entry = |reference: usize| attempt_journal::Entry {
+        reference: reference.to_string(),
+        attempt: 1,
+        what: "book",
+        result: "done".into(),
+        status: None,
+        duration_ms: 1,
+        ended_ms_ago: LONG_MS,
+    };
+    attempt_journal::write(db, "w", &(0..20).map(entry).collect::<Vec<_>>()).await.unwrap();
+    assert_eq!(attempt_journal::delete_orphaned(db, 0, LIMIT).await.unwrap(), 4);
 }

@@ -11,6 +11,7 @@ use entity::store_error::StoreError;
 use super::{Attempt, Outcome};
 use crate::booking::Nothing;
 use crate::boot_clock::millis;
+use crate::jitter::spread_ms;
 use crate::rules::Situation;
 
 impl Attempt<'_> {
@@ -64,6 +65,7 @@ impl Attempt<'_> {
                 Some(crate::rules::growing_pause_ms(self.record.looks))
             }
         };
+        let next_look = next_look.map(spread_ms);
         let sent = self.last_sent_ms_ago();
         left(self.store(|| lifecycle::give_up(&self.settler.db, &self.lease, sent, next_look)).await)
     }

@@ -42,6 +42,7 @@ impl Database {
     pub async fn remove(&self) {
         if self.engine == Engine::Postgres {
             self.administrate(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name)).await;
+            self.administrate(&format!("DROP ROLE IF EXISTS {}", self.name)).await;
         }
     }
 
@@ -125,6 +126,57 @@ impl Database {
         Blocked(connection)
     }
 
+    /// Holds a lock of the session's until it is released (PostgreSQL).
+    pub async fn locked(&self, lock: &str) -> Blocked {
+        let connection = self.connect().await;
+        connection.execute_unprepared(&format!("BEGIN; {lock}")).await.unwrap_or_else(|e| panic!("{lock}: {e}"));
+        Blocked(connection)
+    }
+
+    /// Does to the database what nobody should, or what an administrator would.
+    pub async fn execute(&self, sql: &str) {
+        let connection = self.connect().await;
+        connection.execute_unprepared(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+        connection.close().await.expect("the connection is closed");
+    }
+
+    /// Whether the database itself does not let this happen.
+    pub async fn refuses(&self, sql: &str) -> bool {
+        let connection = self.connect().await;
+        let refused = connection.execute_unprepared(sql).await.is_err();
+        connection.close().await.expect("the connection is closed");
+        refused
+    }
+
+    /// The number `n` that this query gives.
+    pub async fn number(&self, sql: &str) -> i64 {
+        let connection = self.connect().await;
+        let row = connection.query_one_raw(self.statement(sql)).await.unwrap_or_else(|e| panic!("{sql}: {e}")).expect("a row");
+        connection.close().await.expect("the connection is closed");
+        row.try_get("", "n").expect("a number")
+    }
+
+    /// Where a login of its own finds the database (PostgreSQL): it owns it and is no superuser, so that limits and permissions hold for it.
+    pub async fn url_of_its_owner(&self) -> String {
+        let name = &self.name;
+        self.administrate(&format!("CREATE ROLE {name} LOGIN PASSWORD 'owner'")).await;
+        self.administrate(&format!("ALTER DATABASE {name} OWNER TO {name}")).await;
+        let (_, address) = self.server.rsplit_once('@').expect("user@host");
+        format!("postgres://{name}:owner@{address}/{name}")
+    }
+
+    /// The database's name, which is its owner's, too.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Ends every session that calls itself so, or all where there is no name (PostgreSQL).
+    pub async fn end_sessions(&self, application: Option<&str>) {
+        let which = application.map_or_else(String::new, |name| format!(" AND application_name = '{name}'"));
+        let sql = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'{which}", self.name);
+        self.administrate(&sql).await;
+    }
+
     /// Sessions of the service that sit in an open transaction without doing anything (PostgreSQL).
     pub async fn idle_in_transaction(&self) -> i64 {
         let connection = self.connect().await;
@@ -159,7 +211,7 @@ impl Database {
         sea_orm::Statement::from_string(backend, sql)
     }
 
-    async fn administrate(&self, sql: &str) {
+    pub async fn administrate(&self, sql: &str) {
         let connection = open(&format!("{}/postgres", self.server)).await;
         connection.execute_unprepared(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
         connection.close().await.expect("the connection is closed");

@@ -1,5 +1,6 @@
 //! What the tests stand on.
 
+pub mod backlog;
 pub mod case;
 pub mod client;
 pub mod cluster;

@@ -47,6 +47,8 @@ pub fn binary(name: &str) -> PathBuf {
 pub struct Setup {
     pub(super) program: &'static str,
     pub(super) arguments: Vec<String>,
+    /// A line of shell that becomes the program.
+    pub(super) shell: Option<String>,
     pub(super) settings: BTreeMap<String, String>,
     pub(super) folder: PathBuf,
     pub(super) ledger: Arc<Ledger>,
@@ -55,7 +57,7 @@ pub struct Setup {
 impl Setup {
     pub(super) fn new(program: &'static str, folder: &Path, ledger: &Arc<Ledger>) -> Self {
         let settings = SETTINGS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Self { program, arguments: Vec::new(), settings, folder: folder.to_owned(), ledger: Arc::clone(ledger) }
+        Self { program, arguments: Vec::new(), shell: None, settings, folder: folder.to_owned(), ledger: Arc::clone(ledger) }
     }
 
     pub fn set(mut self, name: &str, value: impl ToString) -> Self {
@@ -70,6 +72,12 @@ impl Setup {
 
     pub fn arguments<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Self {
         self.arguments = arguments.into_iter().map(str::to_owned).collect();
+        self
+    }
+
+    /// This line of shell first; it ends with `exec "$@"`.
+    pub fn through(mut self, shell: &str) -> Self {
+        self.shell = Some(shell.to_owned());
         self
     }
 
@@ -213,6 +221,15 @@ impl Service {
         assert!(sent.success(), "no process to send {name} to: {}", self.log());
     }
 
+    /// No file of the process may grow (or be written at all) any more, as on a full disk; or all may again. Only for one whose start
+    /// ignores the signal that comes with it.
+    pub fn disk_is_full(&self, full: bool) {
+        let id = self.0.child.lock().unwrap().id().to_string();
+        let limit = if full { "--fsize=0:" } else { "--fsize=unlimited:" };
+        let set = Command::new("prlimit").args(["--pid", &id, limit]).status().expect("prlimit (Debian: util-linux)");
+        assert!(set.success(), "the limit is not set: {}", self.log());
+    }
+
     /// Waits for its end; the exit status, `None` where a signal ended it.
     pub async fn ends(&self) -> Option<i32> {
         let end = Instant::now() + PATIENCE;
@@ -238,7 +255,15 @@ impl Service {
 
 fn run(setup: &Setup, log: &Path) -> Child {
     let append = |path: &Path| File::options().create(true).append(true).open(path).expect("a file to write to");
-    let mut command = Command::new(binary(setup.program));
+    let program = binary(setup.program);
+    let mut command = match &setup.shell {
+        None => Command::new(program),
+        Some(line) => {
+            let mut command = Command::new("sh");
+            command.args(["-c", line, "sh"]).arg(program);
+            command
+        }
+    };
     command.args(&setup.arguments).current_dir(&setup.folder).env_clear();
     for name in ["PATH", "HOME", "LLVM_PROFILE_FILE"] {
         if let Some(value) = std::env::var_os(name) {
