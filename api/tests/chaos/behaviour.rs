@@ -42,6 +42,14 @@ pub const LATEST_MS: u64 = 1000;
 impl Behaviour {
     pub const GOOD: Self = Self { name: "answered", wait_ms: 0, effect: Effect::Now, says: Says::TheTruth, is_out_of_stock: false };
 
+    /// For as long as a fault wants to see how often it is tried.
+    pub const OUT_OF_ORDER: Self = Self { name: "out of order", says: Says::Page(503), effect: Effect::None, ..Self::GOOD };
+
+    /// Whether nothing was done, and nobody can tell.
+    pub fn tells_nothing(self) -> bool {
+        self.effect == Effect::None && !matches!(self.says, Says::TheTruth | Says::Status(_))
+    }
+
     pub fn roll(dice: &mut Dice, method: &str) -> Self {
         use Effect::{Late, None, Now};
         use Says::{Garbage, Goodbye, Half, Nothing, Page, Reset, Status, TheTruth};

@@ -114,6 +114,16 @@ impl BookingSystem {
         self.memory().bookings.clone()
     }
 
+    /// Bookings under this reference are not done, and nobody can tell, until it is called again.
+    pub fn be_out_of_order(&self, reference: &str, out: bool) {
+        let mut memory = self.memory();
+        if out {
+            memory.out_of_order.insert(reference.to_owned());
+        } else {
+            memory.out_of_order.remove(reference);
+        }
+    }
+
     /// Whether something it was asked for may still take effect.
     pub fn has_more_to_come(&self) -> bool {
         self.0.coming.load(Ordering::SeqCst) > 0 || self.memory().sends.has_more_to_come()
@@ -144,6 +154,9 @@ impl BookingSystem {
         let (what, times) = self.memory().nth(asked);
         if self.0.calm.load(Ordering::SeqCst) {
             return Behaviour::GOOD;
+        }
+        if asked.method == "POST" && self.memory().out_of_order.contains(&asked.text("reference")) {
+            return Behaviour::OUT_OF_ORDER;
         }
         Behaviour::roll(&mut Dice::of(self.0.seed, &format!("{what} {times}")), &asked.method)
     }
@@ -176,6 +189,9 @@ impl BookingSystem {
         let reference = asked.text("reference");
         if asked.method == "POST" {
             self.0.traps.spring(&When::Sent { reference: reference.clone() }, &reference, process).await;
+            if behaviour.tells_nothing() && self.0.mode.deduplicates {
+                self.0.traps.spring(&When::Unknown, &reference, process).await;
+            }
         }
         tokio::time::sleep(Duration::from_millis(behaviour.wait_ms)).await;
         match behaviour.effect {

@@ -23,6 +23,8 @@ pub struct Booking {
 pub struct Memory {
     pub bookings: Vec<Booking>,
     pub sends: Sends,
+    /// References for which it is out of order.
+    pub out_of_order: BTreeSet<String>,
     /// Keys of changes that took effect.
     changed: BTreeSet<String>,
     /// How often each thing was asked for.

@@ -28,6 +28,8 @@ pub enum Fault {
     LateRefusal,
     /// Its connections to the database end, just when it is told that it has booked.
     CutWhenBooked,
+    /// A worker tries again and again, and its database is silent meanwhile: for longer than its lease.
+    SilentWhileTrying,
     /// Everybody's writes wait.
     Lock,
     /// PostgreSQL ends every session.
@@ -59,6 +61,7 @@ pub fn all() -> Vec<(u64, &'static str, Fault)> {
         (2, "deaf", Fault::Deaf),
         (4, "late-refusal", Fault::LateRefusal),
         (5, "cut-when-booked", Fault::CutWhenBooked),
+        (4, "silent-while-trying", Fault::SilentWhileTrying),
         (2, "lock", Fault::Lock),
         (1, "sessions", Fault::Sessions),
     ];
@@ -83,10 +86,10 @@ impl Fault {
     /// Without a wire to the database there is nothing to do to it.
     const fn applies(self, engine: Engine) -> bool {
         match self {
-            Self::Sleep | Self::Silence | Self::Deaf | Self::LateRefusal | Self::CutWhenBooked | Self::Sessions => {
+            Self::Sleep | Self::Silence | Self::Deaf | Self::LateRefusal | Self::CutWhenBooked | Self::SilentWhileTrying => {
                 matches!(engine, Engine::Postgres)
             }
-            Self::Wire(Side::Database, _) => matches!(engine, Engine::Postgres),
+            Self::Sessions | Self::Wire(Side::Database, _) => matches!(engine, Engine::Postgres),
             Self::Kill | Self::Stop | Self::Pause | Self::Lock | Self::Wire(Side::Booking, _) => true,
         }
     }
@@ -96,7 +99,9 @@ impl Fault {
         match self {
             Self::Kill | Self::Stop | Self::Pause | Self::Sleep | Self::Wire(Side::Booking, _) => Kind::Sending,
             Self::Sessions | Self::CutWhenBooked | Self::Wire(Side::Database, Damage::Cut) => Kind::Sudden,
-            Self::Silence | Self::Deaf | Self::LateRefusal | Self::Lock | Self::Wire(Side::Database, _) => Kind::Storing,
+            Self::Silence | Self::Deaf | Self::LateRefusal | Self::SilentWhileTrying | Self::Lock | Self::Wire(Side::Database, _) => {
+                Kind::Storing
+            }
         }
     }
 

@@ -63,8 +63,16 @@ impl Process {
         lines[lines.len().saturating_sub(5)..].join(" | ")
     }
 
-    /// For good.
+    /// For good, with its wires: a port that somebody still listens on is lost for the worlds to come.
     pub fn end(&self) {
+        self.kill();
+        self.booking_link.close();
+        if let Some(link) = &self.database_link {
+            link.close();
+        }
+    }
+
+    fn kill(&self) {
         let mut child = self.child.lock().unwrap();
         let _ = child.kill();
         let _ = child.wait();
@@ -83,7 +91,7 @@ impl Drop for Taken<'_> {
 impl Taken<'_> {
     /// Stops existing at once, with nothing said and nothing written.
     pub fn kill(&self) {
-        self.0.end();
+        self.0.kill();
     }
 
     pub fn start_again(&self) {

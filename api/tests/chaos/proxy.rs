@@ -87,14 +87,19 @@ impl Proxy {
         if self.0.taken.swap(true, Ordering::SeqCst) {
             return false;
         }
-        if let Some(listening) = self.0.listening.lock().unwrap().take() {
-            listening.abort();
-        }
-        self.cut();
+        self.close();
         tokio::time::sleep(length).await;
         self.up().await;
         self.0.taken.store(false, Ordering::SeqCst);
         true
+    }
+
+    /// For good: its port is free again.
+    pub fn close(&self) {
+        if let Some(listening) = self.0.listening.lock().unwrap().take() {
+            listening.abort();
+        }
+        self.cut();
     }
 
     /// Every open connection ends; new ones are taken.

@@ -21,8 +21,8 @@ pub async fn strike(world: &World, dice: &mut Dice, fault: Fault) -> bool {
     let hold = Duration::from_millis(dice.between(HOLD_MS.0, HOLD_MS.1));
     let mut length = |(least, most)| Duration::from_millis(dice.between(least, most));
     // Those that wait for their moment say themselves when it has come.
-    let _trouble = (!matches!(fault, Fault::LateRefusal | Fault::CutWhenBooked))
-        .then(|| world.ledger.troubles.begin(fault.kind(), (!fault.befalls_all()).then_some(process.name.as_str())));
+    let waits = matches!(fault, Fault::LateRefusal | Fault::CutWhenBooked | Fault::SilentWhileTrying);
+    let _trouble = (!waits).then(|| world.ledger.troubles.begin(fault.kind(), (!fault.befalls_all()).then_some(process.name.as_str())));
     match (fault, process.database_link.as_ref()) {
         (Fault::Kill | Fault::Stop | Fault::Pause, _) => {
             let pause = length(PAUSE_MS);
@@ -45,6 +45,7 @@ pub async fn strike(world: &World, dice: &mut Dice, fault: Fault) -> bool {
         (Fault::Deaf, Some(wire)) => wire.be(Manner::HoldAnswers, length(DEAF_MS)).await,
         (Fault::LateRefusal, Some(_)) => refuse_late(world).await,
         (Fault::CutWhenBooked, Some(_)) => cut_when_booked(world).await,
+        (Fault::SilentWhileTrying, Some(_)) => be_silent_while_trying(world).await,
         (Fault::Lock, _) => world.database.block_writes(hold * 3).await,
         (Fault::Sessions, _) => {
             world.database.end_sessions().await;
@@ -99,6 +100,22 @@ async fn cut_when_booked(world: &World) -> bool {
     wire.cut();
     world.ledger.cut_when_booked(told.reference.clone());
     true
+}
+
+/// It cannot renew its lease, and must stop when that is over (`lease.rs` compares), though `ANSWER_WITHIN` is not.
+async fn be_silent_while_trying(world: &World) -> bool {
+    let Some(told) = world.booking.traps().wait(When::Unknown, SOON).await else { return false };
+    let Some((process, wire)) = linked(world, &told.process) else { return false };
+    let _trouble = world.ledger.troubles.begin(Fault::SilentWhileTrying.kind(), Some(&process.name));
+    let reference = told.reference.clone();
+    world.booking.be_out_of_order(&reference, true);
+    let trying = async {
+        drop(told);
+        tokio::time::sleep(Duration::from_secs(3)).await;
+    };
+    let silent = wire.be_until(Manner::Hold, trying).await;
+    world.booking.be_out_of_order(&reference, false);
+    silent.is_some()
 }
 
 fn linked<'a>(world: &'a World, name: &str) -> Option<(&'a Process, &'a Proxy)> {

@@ -12,6 +12,8 @@ pub enum When {
     Booked,
     /// Some process is about to be told that something scarce is sold out.
     Refused,
+    /// Some process is about to learn nothing of what it sent, which may be sent again.
+    Unknown,
     /// A booking was sent under this reference.
     Sent { reference: String },
 }
