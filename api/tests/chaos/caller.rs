@@ -37,7 +37,7 @@ pub async fn live(world: &World, name: &str) {
 
 /// A reservation, and perhaps changes of it, and perhaps its cancellation.
 async fn reserve(world: &World, dice: &mut Dice, name: &str) {
-    let item = format!("{}-{name}", dice.weighted(&[(74, "ITEM"), (6, "SOLD-OUT"), (20, "SCARCE")]));
+    let item = format!("{}-{name}", dice.weighted(&[(65, "ITEM"), (5, "SOLD-OUT"), (30, "SCARCE")]));
     let create = Intent {
         method: "POST",
         target: "/reservations".into(),

@@ -22,7 +22,7 @@ pub enum Fault {
     Sleep,
     /// Nothing passes between it and its database for longer than a lease; then all of it does.
     Silence,
-    /// The same for what the database says.
+    /// What the database says to a process that does only jobs comes when everybody else has settled what it took over.
     Deaf,
     /// A refusal is told to a worker that cannot store it, until another worker sends for the same key: then it comes to be stored.
     LateRefusal,
@@ -57,9 +57,9 @@ pub fn all() -> Vec<(u64, &'static str, Fault)> {
         (2, "stop", Fault::Stop),
         (4, "pause", Fault::Pause),
         (0, "sleep", Fault::Sleep),
-        (2, "silence", Fault::Silence),
+        (1, "silence", Fault::Silence),
         (2, "deaf", Fault::Deaf),
-        (4, "late-refusal", Fault::LateRefusal),
+        (6, "late-refusal", Fault::LateRefusal),
         (5, "cut-when-booked", Fault::CutWhenBooked),
         (4, "silent-while-trying", Fault::SilentWhileTrying),
         (2, "lock", Fault::Lock),

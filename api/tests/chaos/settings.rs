@@ -13,7 +13,7 @@ pub const PAUSE_MS: (u64, u64) = (LEASE_MS + 100, 1700);
 pub const HOLD_MS: (u64, u64) = (100, 800);
 /// The wire of one process to its database is silent for longer than a lease: what it was told or tells by it comes too late. It goes on
 /// meanwhile, and its checks of the lease with it, so this may be as long as it likes: until everybody believes that it sent nothing.
-pub const SILENCE_MS: (u64, u64) = (LEASE_MS, 9000);
+pub const SILENCE_MS: (u64, u64) = (LEASE_MS, 4000);
 /// Only what it is told comes too late, and later than everybody else needs to settle it.
 pub const DEAF_MS: (u64, u64) = (7000, 10_000);
 /// A whole process sleeps for so long.

@@ -13,11 +13,13 @@ use super::world::World;
 /// A worst moment comes soon, or another fault has its turn.
 const SOON: Duration = Duration::from_secs(4);
 /// The time in which a key of a worker that cannot store is taken over, settled, and asked for again.
-const TAKEN_OVER: Duration = Duration::from_secs(9);
+const TAKEN_OVER: Duration = Duration::from_secs(12);
 
 /// False where it met nobody.
 pub async fn strike(world: &World, dice: &mut Dice, fault: Fault) -> bool {
-    let process = dice.one_of(&world.processes);
+    // A server that hears nothing serves nobody, and is no danger for that.
+    let choice: Vec<_> = world.processes.iter().filter(|process| fault != Fault::Deaf || process.port.is_none()).collect();
+    let process = *dice.one_of(&choice);
     let hold = Duration::from_millis(dice.between(HOLD_MS.0, HOLD_MS.1));
     let mut length = |(least, most)| Duration::from_millis(dice.between(least, most));
     // Those that wait for their moment say themselves when it has come.
@@ -78,6 +80,10 @@ async fn trouble_process(taken: &Taken<'_>, fault: Fault, hold: Duration, pause:
 
 /// What it stores late is refused by its lease; a store that did not compare it would complete a key that is just being booked.
 async fn refuse_late(world: &World) -> bool {
+    // Where nothing is ever sent again, there is nothing to wait for.
+    if world.only_a_person_can_tell() {
+        return false;
+    }
     let Some(told) = world.booking.traps().wait(When::Refused, SOON).await else { return false };
     let Some((process, wire)) = linked(world, &told.process) else { return false };
     let _trouble = world.ledger.troubles.begin(Fault::LateRefusal.kind(), Some(&process.name));
@@ -88,7 +94,7 @@ async fn refuse_late(world: &World) -> bool {
     };
     let Some(another) = wire.be_until(Manner::Hold, sent_again).await else { return false };
     // Time to store it, before the other is told anything.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
     another.is_some()
 }
 
@@ -111,7 +117,7 @@ async fn be_silent_while_trying(world: &World) -> bool {
     world.booking.be_out_of_order(&reference, true);
     let trying = async {
         drop(told);
-        tokio::time::sleep(Duration::from_secs(3)).await;
+        tokio::time::sleep(Duration::from_millis(2500)).await;
     };
     let silent = wire.be_until(Manner::Hold, trying).await;
     world.booking.be_out_of_order(&reference, false);
