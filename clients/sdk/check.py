@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import TypeVar
 
 import httpx
+import tenacity
 from reservation_api_client import AuthenticatedClient
 from reservation_api_client.api.idempotency import get_idempotency_key, get_idempotency_policy
 from reservation_api_client.api.reservations import (
@@ -71,6 +72,12 @@ later = str(uuid.uuid4())
 busy = create(later, note="proxy: 503 once")
 assert (busy.status_code, is_a(Problem, busy.parsed).retry.value, busy.headers["Retry-After"]) == (503, "same_key", "1")
 assert create(later, note="proxy: 503 once").status_code == HTTPStatus.CREATED
+
+# B67: the key is made before the first attempt, whose answer is cut; the second is told what the first one did.
+retrying = tenacity.Retrying(retry=tenacity.retry_if_exception_type(httpx.TransportError), stop=tenacity.stop_after_attempt(3))
+cut = retrying(create, str(uuid.uuid4()), note="proxy: cut once")
+assert (cut.status_code, cut.headers["Idempotent-Replayed"]) == (HTTPStatus.CREATED, "true")
+assert retrying.statistics["attempt_number"] == 2
 
 try:
     create(str(uuid.uuid4()), note="proxy: text 502")

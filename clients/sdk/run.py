@@ -118,6 +118,8 @@ def scripted(x: p.Exchange) -> None:
     key = x.headers["Idempotency-Key"] or ""
     if b"proxy: text 502" in x.body:
         p.text_502(x)
+    elif b"proxy: cut once" in x.body and [seen.key for seen in x.server.seen].count(key) == 1:
+        p.cut_after(x)
     elif b"proxy: 503 once" in x.body and [seen.key for seen in x.server.seen].count(key) == 1:
         p.problem(503, "booking-system-busy", "same_key", 1)(x)
     else:
@@ -135,6 +137,8 @@ def main() -> None:
         proxy.server.otherwise = scripted
         for name in chosen:
             SDKS[name](proxy.url, TOKEN)
+            cut = [booking for booking in service.bookings(name) if booking["note"] == "proxy: cut once"]
+            assert len(cut) == 1, f"{name}: the answer that was cut left {len(cut)} bookings"
             print(f"{name}: no warning, {len(operations())} of {len(operations())} operations, every answer as expected", flush=True)
     print(f"{len(chosen)} passed, 0 failed")
 

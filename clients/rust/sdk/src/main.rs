@@ -78,6 +78,12 @@ async fn main() {
     assert_eq!((busy.status, busy.retry_after, busy.problem.map(|problem| problem.retry)), (503, Some(1), Some(RetryAdvice::SameKey)));
     assert_eq!(create(client, &key("3"), "ROOM", 1, "proxy: 503 once", "wait=20").await.expect("then success").status().as_u16(), 201);
 
+    // B67: the key is made before the first attempt, whose answer is cut; the second is told what the first one did.
+    let mut cut = create(client, &key("6"), "ROOM", 1, "proxy: cut once", "wait=20").await;
+    assert!(matches!(cut, Err(Error::CommunicationError(_))));
+    cut = create(client, &key("6"), "ROOM", 1, "proxy: cut once", "wait=20").await;
+    assert_eq!(text(&cut.expect("the second attempt"), "idempotent-replayed"), "true");
+
     let gateway = failed(create(client, &key("4"), "ROOM", 1, "proxy: text 502", "wait=20").await).await;
     assert_eq!((gateway.status, gateway.problem.is_none()), (502, true));
 
