@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reservation_client::{Client, Error, FileStore, NewReservation};
+use reservation_client::{Answer, ChangeReservation, Client, Error, FileStore, NewReservation};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,7 +30,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("needs correction: {}", problem.errors[0].pointer);
     }
     let mended = client(30)?.create("order-4", &room).await?;
-    println!("mended under the same key: {}", serde_json::to_value(mended.reservation.status)?.as_str().unwrap_or_default());
+    println!("mended under the same key: {}", text(&mended)?);
+
+    let lost = client(30)?.create("order-6", &of("DROP")).await?;
+    println!("lost on the way, found: {}", text(&lost)?);
+
+    let later = client(30)?.respond_async(true).create("order-7", &of("SLOW-3")).await?;
+    println!("not waited for, asked again: {}", text(&later)?);
 
     if let Err(Error::OutcomeUnknown { problem: Some(problem), .. }) = client(3)?.create("order-5", &of("BUSY")).await {
         println!("not known yet: {}", problem.code);
@@ -38,5 +44,20 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Err(Error::IntentMismatch) = client(30)?.create("order-1", &of("ROOM-102")).await {
         println!("another request under order-1: not sent");
     }
+
+    let (id, etag) = (&first.reservation.id, first.etag.as_deref().unwrap_or_default());
+    let quantity = |quantity| ChangeReservation { quantity: Some(quantity), ..Default::default() };
+    let changed = client(30)?.change("change-1", id, &quantity(2), etag).await?;
+    println!("changed: quantity {}", changed.reservation.quantity);
+    if let Err(Error::NeedsCorrection { problem, .. }) = client(30)?.change("change-2", id, &quantity(3), etag).await {
+        println!("decided on an old version: {}", problem.code);
+    }
+    client(30)?.cancel(id).await?;
+    println!("then: {}", text(&client(30)?.get(id).await?)?);
     Ok(())
+}
+
+/// The status as it stands in the answer.
+fn text(answer: &Answer) -> Result<String, serde_json::Error> {
+    serde_json::to_value(answer.reservation.status).map(|status| status.as_str().unwrap_or_default().to_owned())
 }
