@@ -16,8 +16,9 @@ help: ## list the targets
 build: ## build every binary
 	cargo build --workspace
 
-test: build ## run all tests, on SQLite and on PostgreSQL (a private server is started; installed first where there is none)
+test: build ## run all tests, on SQLite and on PostgreSQL, and Swagger UI in a browser (what is missing is installed on Debian)
 	.ci/with-postgres cargo test --workspace
+	timeout 10m .ci/browser
 
 test-contract: ## run schemathesis against the server, on SQLite and on PostgreSQL (SECONDS_EACH=600 for longer)
 	.ci/contract
@@ -25,7 +26,7 @@ test-contract: ## run schemathesis against the server, on SQLite and on PostgreS
 test-clients: build ## run the clients' tests: helpers, generated SDKs, docs/try-it.md (KILLS=50 for longer)
 	.ci/clients
 
-test-browser: build ## try Swagger UI in a browser (SCREENSHOTS=docs/images keeps pictures)
+test-browser: build ## try Swagger UI and the TypeScript helper in Chromium (SCREENSHOTS=docs/images keeps pictures)
 	.ci/browser
 
 lint: deny-installed ## check formatting, lints, licences and sources
@@ -33,7 +34,7 @@ lint: deny-installed ## check formatting, lints, licences and sources
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo deny check bans licenses sources
 
-lint-openapi: ## check openapi.yaml with a validator and a linter (needs Python and Node.js)
+lint-openapi: ## check openapi.yaml with two validators and a linter (needs Python and Node.js)
 	.ci/lint-openapi
 
 openapi: ## regenerate openapi.yaml from the code
