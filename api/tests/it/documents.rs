@@ -39,6 +39,11 @@ async fn the_document_promises_what_generators_need(case: &Case) {
                 "{name}: tools drop the header {parameter}"
             );
         }
+        if operation["security"] != json!([]) {
+            for status in ["401", "403"] {
+                assert!(operation["responses"][status].is_object(), "{name} does not announce {status}");
+            }
+        }
         for (status, answer) in operation["responses"].as_object().unwrap() {
             assert!(answer["description"].as_str().is_some_and(|d| !d.is_empty()), "{name} {status} has no description");
             if status.as_str() >= "400" {
