@@ -6,7 +6,6 @@ pub mod client;
 pub mod cluster;
 pub mod database;
 pub mod document;
-pub mod http2;
 pub mod ledger;
 pub mod link;
 pub mod reply;
