@@ -4,10 +4,14 @@ use super::support::ledger::problem_fault;
 use super::support::prelude::*;
 use super::support::wire::{Unframed, Wire};
 
-tests!(both [every_error_is_a_problem_document, who_is_refused_while_still_sending_reads_why] sqlite [
-    a_wrong_method_is_told_the_right_ones,
-    titles_follow_the_language_of_the_caller,
+tests!(both [
+    every_error_is_a_problem_document,
+    who_is_refused_while_still_sending_reads_why,
     a_body_that_is_too_large_or_too_slow_is_refused,
+    a_body_without_end_is_refused_at_the_byte_too_many,
+    a_wrong_method_is_told_the_right_ones,
+] sqlite [
+    titles_follow_the_language_of_the_caller,
     what_is_no_http_ends_the_connection,
     every_code_has_a_page,
 ]);
@@ -152,6 +156,28 @@ async fn a_body_that_is_too_large_or_too_slow_is_refused(case: &Case) {
     // A caller that asks first is told to go on.
     let polite = service.request("POST", "/reservations").key(&key).header("Expect", "100-continue").json(&body).await;
     polite.expect_created();
+}
+
+/// B28: the answer does not wait for an end that never comes; the time limit here is longer than any test may take.
+async fn a_body_without_end_is_refused_at_the_byte_too_many(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("BODY_LIMIT", "2KiB").set("BODY_TIMEOUT", "1h").start().await;
+    let (key, body) = (case.key(), case.body());
+    let piece = " ".repeat(2048);
+    let chunked = service.request("POST", "/reservations").key(&key).header("Transfer-Encoding", "chunked").body("");
+    let mut wire = chunked.sent().await.unwrap();
+    wire.write(format!("800\r\n{piece}\r\n").as_bytes()).await.unwrap();
+    pass(300).await;
+    wire.write(b"1\r\n \r\n").await.unwrap();
+    Reply::new(wire.read(Unframed::UntilClose).await.expect("an answer")).expect_problem(413, "body-too-large");
+    // One that says beforehand how long it will be is refused by its head.
+    let announced = service.request("POST", "/reservations").key(&key).header("Content-Length", "2049").body("");
+    let mut wire = announced.sent().await.unwrap();
+    Reply::new(wire.read(Unframed::UntilClose).await.expect("an answer")).expect_problem(413, "body-too-large");
+    assert_eq!((service.key_state(&key).await, upstream.everything()), (None, 0));
+    // The limit itself is within it.
+    let exact = body.to_string() + &" ".repeat(2048 - body.to_string().len());
+    service.request("POST", "/reservations").key(&key).body(exact).await.expect_created();
 }
 
 async fn what_is_no_http_ends_the_connection(case: &Case) {
