@@ -9,7 +9,7 @@ use poem::{
     error::ResponseError,
     http::{HeaderName, HeaderValue, StatusCode, header},
 };
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 
 pub use self::{
     code::{Code, Retry},
@@ -22,7 +22,7 @@ use super::language::Language;
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
 /// One fault in a request: where, and what is wrong there. Never echoes a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FieldError {
     /// JSON Pointer (RFC 6901) into the body; empty for the body as a whole, a parameter or a header.
     pub pointer: String,
@@ -115,6 +115,13 @@ impl Problem {
         self.0.code
     }
 
+    /// The same with another `detail`, where more can be said.
+    #[must_use]
+    pub fn detail_is(mut self, detail: impl Into<String>) -> Self {
+        self.0.detail = detail.into();
+        self
+    }
+
     /// What is special about this occurrence.
     #[must_use]
     pub fn detail(&self) -> &str {
@@ -131,7 +138,7 @@ impl Problem {
             .header(header::CACHE_CONTROL, "no-store")
             .header(header::CONTENT_LANGUAGE, language.tag())
             .header(header::VARY, "Accept-Language")
-            .body(self.members(&kind, language).to_string());
+            .body(self.body(&kind, language));
         let headers = response.headers_mut();
         if let Ok(link) = HeaderValue::try_from(format!("<{kind}>; rel=\"describedby\"")) {
             headers.insert(header::LINK, link);
@@ -156,30 +163,45 @@ impl Problem {
         }
     }
 
-    fn members(&self, kind: &str, language: Language) -> Value {
-        let mut members = Map::new();
-        members.insert("type".to_owned(), json!(kind));
-        members.insert("title".to_owned(), json!(self.0.code.title(language)));
-        members.insert("status".to_owned(), json!(self.0.code.status().as_u16()));
-        members.insert("detail".to_owned(), json!(self.0.detail));
-        members.insert("code".to_owned(), json!(self.0.code.as_str()));
-        members.insert("retry".to_owned(), json!(self.0.code.retry().as_str()));
-        if let Some(instance) = &self.0.instance {
-            members.insert("instance".to_owned(), json!(instance));
-        }
-        let errors: Vec<Value> = self.0.errors.iter().map(|e| json!({"pointer": e.pointer, "detail": e.detail})).collect();
-        if !errors.is_empty() {
-            members.insert("errors".to_owned(), Value::Array(errors));
-        } else if self.0.code == Code::RequestInvalid {
-            // The contract promises a list; a caller who reads it must never find none.
-            members.insert("errors".to_owned(), json!([{"pointer": "", "detail": self.0.detail}]));
-        }
-        // Empty where the body is the same and the path is not.
-        if self.0.code == Code::KeyReused {
-            members.insert("mismatch".to_owned(), json!(self.0.mismatch));
-        }
-        Value::Object(members)
+    #[expect(clippy::expect_used, reason = "strings and numbers always have a JSON form")]
+    fn body(&self, kind: &str, language: Language) -> Vec<u8> {
+        let Parts { code, detail, errors, mismatch, instance, .. } = &*self.0;
+        // The contract promises a list; a caller who reads it must never find none.
+        let whole = [FieldError::new("", detail)];
+        let members = Members {
+            r#type: kind,
+            title: code.title(language),
+            status: code.status().as_u16(),
+            detail,
+            instance: instance.as_deref(),
+            code: code.as_str(),
+            retry: code.retry().as_str(),
+            errors: match code {
+                Code::RequestInvalid if errors.is_empty() => &whole,
+                _ => errors,
+            },
+            // Empty where the body is the same and the path is not.
+            mismatch: (*code == Code::KeyReused).then_some(mismatch),
+        };
+        serde_json::to_vec(&members).expect("a plain struct serializes")
     }
+}
+
+/// The members of a problem, in the order that a stored refusal has them, too (`jobs::answer`).
+#[derive(Serialize)]
+struct Members<'a> {
+    r#type: &'a str,
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance: Option<&'a str>,
+    code: &'a str,
+    retry: &'a str,
+    #[serde(skip_serializing_if = "<[FieldError]>::is_empty")]
+    errors: &'a [FieldError],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mismatch: Option<&'a Vec<String>>,
 }
 
 impl ResponseError for Problem {
@@ -197,6 +219,7 @@ impl ResponseError for Problem {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
     use super::*;
+    use serde_json::{Value, json};
 
     async fn body(response: Response) -> Value {
         serde_json::from_str(&response.into_body().into_string().await.unwrap()).unwrap()

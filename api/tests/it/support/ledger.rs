@@ -97,6 +97,9 @@ impl Seen {
     }
 }
 
+/// The members of a problem, in the one order that a fresh and a stored one have.
+const MEMBERS: [&str; 9] = ["type", "title", "status", "detail", "instance", "code", "retry", "errors", "mismatch"];
+
 /// What a caller may do about each problem.
 pub const RETRY: &[(&str, &[&str])] = &[
     (
@@ -154,6 +157,10 @@ pub fn problem_fault(reply: &Reply) -> Option<String> {
         return Some(format!("Link {link:?} does not lead to the explanation of {code}"));
     }
     let text = reply.text();
+    let places: Vec<_> = MEMBERS.iter().filter_map(|name| text.find(&format!("\"{name}\":"))).collect();
+    if !places.is_sorted() {
+        return Some(format!("members in another order than elsewhere: {reply:?}"));
+    }
     ["sqlx", "sea_orm", "sea-orm", "serde", "panicked", "::", "SELECT ", "INSERT ", "UPDATE "]
         .iter()
         .find(|inside| text.contains(*inside))
