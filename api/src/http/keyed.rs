@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::prefer::Preference;
-use super::problem::Problem;
+use super::problem::{Code, Problem};
 use super::stored::Outgoing;
 use crate::fingerprint;
 use crate::service::Service;
@@ -156,10 +156,13 @@ async fn first_answer(
     record: &Record,
     mut told: oneshot::Receiver<Outcome>,
 ) -> Result<Outgoing, Problem> {
-    if patience.preference.respond_async && patience.wait.is_none() {
-        return accepted(patience, operation, record).await;
-    }
-    let within = patience.wait.unwrap_or(service.settler.settings().answer_within);
+    let asked_for = patience.preference.respond_async || patience.wait.is_some();
+    let within = match (patience.wait, patience.preference.respond_async) {
+        (Some(wait), _) => wait,
+        // Always 202, however fast the booking is: who asked for it need not be ready for two kinds of answer.
+        (None, true) => return accepted(patience, operation, record).await,
+        (None, false) => service.settler.settings().answer_within,
+    };
     let outcome = match tokio::time::timeout(within, &mut told).await {
         Ok(outcome) => outcome.unwrap_or(Outcome::Pending),
         Err(_elapsed) if patience.wait.is_some() => return accepted(patience, operation, record).await,
@@ -176,8 +179,10 @@ async fn first_answer(
             let (db, digest) = (service.db.clone(), record.digest);
             match service.storage(async move { lifecycle::find(&db, &digest).await }).await {
                 Ok(Some(record)) if matches!(record.state, State::Completed { .. }) && !record.is_expired() => replay(service, record),
-                // Something was sent, whatever the storage says now.
-                Ok(_) | Err(_) => Err(outcome_pending(record)),
+                Ok(Some(_) | None) => Err(outcome_pending(record)),
+                // Something may have been sent by now: no answer from the storage is no "nothing was done".
+                Err(problem) if problem.code() == Code::StorageUnavailable => Err(outcome_pending(record)),
+                Err(problem) => Err(problem),
             }
         }
     }

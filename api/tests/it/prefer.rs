@@ -7,6 +7,7 @@ tests!(both [
     wait_on_a_duplicate_gets_the_stored_answer,
     wait_gives_up_after_its_time_and_no_later_than_the_limit,
     respond_async_answers_at_once_and_the_key_knows_the_end,
+    respond_async_is_202_however_fast_the_booking_is,
     preferences_combine_and_say_what_was_applied,
     a_server_that_waits_by_default_can_be_told_not_to,
     wait_on_a_first_request_answers_202_if_it_takes_longer,
@@ -79,6 +80,24 @@ async fn respond_async_answers_at_once_and_the_key_knows_the_end(case: &Case) {
     let end = service.post(&key, &body).await;
     assert_eq!((end.status, end.is_replay(), end.id()), (201, true, first.id()));
     assert_eq!(upstream.posts(&body).len(), 1);
+}
+
+/// Who asked for it need not be ready for two kinds of answer. Many, since one booking may happen to be slow.
+async fn respond_async_is_202_however_fast_the_booking_is(case: &Case) {
+    let (upstream, service) = case.started().await;
+    let requests: Vec<_> = (0..40).map(|_| (case.key(), case.body())).collect();
+    for (key, body) in &requests {
+        let reply = service.post(key, body).prefer("respond-async").await;
+        assert_eq!(
+            (reply.status, reply.header("preference-applied"), &reply.json()["status"]),
+            (202, Some("respond-async"), &json!("pending")),
+            "{reply:?}"
+        );
+    }
+    for (key, body) in &requests {
+        assert_eq!(service.settle(key, body).await.status, 201);
+        assert_eq!(upstream.posts(body).len(), 1);
+    }
 }
 
 async fn wait_on_a_first_request_answers_202_if_it_takes_longer(case: &Case) {
