@@ -2,15 +2,17 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use entity::database::Database;
+use entity::job_run;
 use entity::key_scope::KeyDigest;
 use entity::store_error::StoreError;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use jobs::settle::Settler;
 use moka::sync::Cache;
 use poem::Request;
+use tokio::sync::Mutex;
 
 use crate::config::{HttpArgs, OnDuplicate, RateLimit};
 use crate::http::auth::Authenticator;
@@ -43,7 +45,12 @@ pub struct Service {
     /// `WAIT_LIMIT`.
     pub wait_limit: Duration,
     rate_limiter: Option<DefaultKeyedRateLimiter<String>>,
+    written_at: Arc<Mutex<Option<Instant>>>,
 }
+
+/// So long a write that succeeded says that the next one would: however often readiness is asked for, it costs no more than a write in
+/// this time. A write that failed says nothing about the next one.
+const WRITTEN_LATELY: Duration = Duration::from_secs(5);
 
 impl Service {
     /// The state of a process.
@@ -61,6 +68,7 @@ impl Service {
             on_duplicate: http.on_duplicate,
             wait_limit: http.wait_limit,
             rate_limiter: rate_limiter(http.rate_limit),
+            written_at: Arc::default(),
         }
     }
 
@@ -90,6 +98,26 @@ impl Service {
             }
             Err(_elapsed) => Err(storage_unavailable()),
         }
+    }
+
+    /// Whether the storage takes what a claim would have to write. One check at a time: where a write waits, those who ask next wait for
+    /// it, and not each with a connection of its own.
+    ///
+    /// # Errors
+    /// As [`Service::storage`].
+    pub async fn can_write(&self) -> Result<(), Problem> {
+        let (db, written_at) = (self.db.clone(), Arc::clone(&self.written_at));
+        self.storage(async move {
+            let mut written_at = written_at.lock().await;
+            if written_at.is_some_and(|at| at.elapsed() < WRITTEN_LATELY) {
+                return Ok(());
+            }
+            let began = Instant::now();
+            job_run::check_writable(&db).await?;
+            *written_at = Some(began);
+            Ok(())
+        })
+        .await
     }
 
     /// Whether a new key of this account is within `RATE_LIMIT`; if not, in how many seconds it would be.
@@ -134,6 +162,6 @@ pub fn storage_problem(error: &StoreError) -> Problem {
 }
 
 fn storage_unavailable() -> Problem {
-    Problem::new(Code::StorageUnavailable, "The service cannot reach its storage. While it cannot, it sends nothing to the booking system.")
+    Problem::new(Code::StorageUnavailable, "The service cannot reach its storage. Send the same request again.")
         .retry_after_s(rand::random_range(1..=3))
 }

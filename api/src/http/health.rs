@@ -22,12 +22,14 @@ pub fn live() -> Response {
     Json(json!({"status": "live"})).into_response()
 }
 
-/// `GET /health/ready`: the storage answers and takes writes, and the process is not stopping. Also when each job last succeeded, in any process.
+/// `GET /health/ready`: the storage can be read and written, and the process is not stopping. Also when each job last succeeded, in any
+/// process.
 #[handler]
 pub async fn ready(service: Data<&Arc<Service>>, stopping: Data<&Stopping>) -> Result<Response, Problem> {
     if stopping.0.0.is_cancelled() {
         return Err(Problem::new(super::problem::Code::StorageUnavailable, "The process is stopping."));
     }
+    service.can_write().await?;
     let db = service.db.clone();
     let (writable, runs) = service.storage(async move { Ok((db.takes_writes().await?, job_run::all(&db).await?)) }).await?;
     if !writable {

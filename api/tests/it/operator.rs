@@ -31,6 +31,12 @@ async fn a_person_says_that_it_was_booked(case: &Case) {
         assert!(refused.expect_refusal().complaint.contains("--booking-id"), "{refused:?}");
     }
     keys(vec!["keys", "resolve", &booking.reference, "--booking-id", &booking.booking_id, "--reason", "asked them"]).await.expect_success();
+    assert_eq!(case.database.rows_with("asked them").await, 1, "one line of audit");
+    assert!(keys(vec!["keys", "show", &booking.reference]).await.expect_success().output.contains("asked them"));
+    // What was refused was not done, and is no use of a right.
+    let again = ["keys", "resolve", &booking.reference, "--booking-id", "BK-other", "--reason", "asked others"];
+    keys(again.to_vec()).await.expect_refusal();
+    assert_eq!(case.database.rows_with("asked others").await, 0);
     let reply = service.post(&key, &body).await;
     assert_eq!((reply.status, reply.is_replay(), reply.id()), (201, true, booking.reference.clone()), "{reply:?}");
     assert_eq!(reply.json()["booking_id"], booking.booking_id.as_str());

@@ -1,5 +1,6 @@
 //! The database is slow, busy, away, or does not say whether it did what it was asked.
 
+use super::support::Engine;
 use super::support::prelude::*;
 use sea_orm::ConnectionTrait;
 
@@ -9,6 +10,7 @@ tests!(both [
     an_answer_that_cannot_be_written_yet_is_written_later,
     no_connection_is_held_while_the_booking_system_thinks,
     stored_answers_keep_their_bytes,
+    who_cannot_write_is_not_ready,
 ] sqlite [
     memory_alone_is_one_database_or_none,
 ] postgres [
@@ -45,21 +47,29 @@ async fn a_standby_is_not_ready(case: &Case) {
 /// B37, B48
 async fn without_storage_nothing_is_booked(case: &Case) {
     let upstream = case.upstream().await;
-    if case.engine == super::support::Engine::Postgres {
+    if case.engine == Engine::Postgres {
         case.database.link().await;
     }
     let service = case.api(&upstream).set("DATABASE_ACQUIRE_TIMEOUT", "1s").set("LEASE", "5s").start().await;
     service.post(&case.key(), &case.body()).await.expect_created();
     let (key, body) = (case.key(), case.body());
     let blocked = match case.engine {
-        super::support::Engine::Sqlite => Some(case.database.block_writes().await),
-        super::support::Engine::Postgres => {
+        Engine::Sqlite => Some(case.database.block_writes().await),
+        Engine::Postgres => {
             case.database.link().await.down();
             None
         }
     };
     for _ in 0..2 {
-        service.post(&key, &body).await.expect_problem(503, "storage-unavailable");
+        let told = service.post(&key, &body).await;
+        told.expect_problem(503, "storage-unavailable");
+        assert!(told.json()["detail"].as_str().unwrap().contains("sent nothing"), "{told:?}");
+    }
+    if case.engine == Engine::Postgres {
+        // Who only reads is told nothing about bookings.
+        let told = service.get("/reservations").await;
+        told.expect_problem(503, "storage-unavailable");
+        assert!(!told.json()["detail"].as_str().unwrap().contains("booking system"), "{told:?}");
     }
     assert!(upstream.posts(&body).is_empty());
     assert_eq!(service.get("/health/live").await.status, 200);
@@ -129,7 +139,7 @@ async fn no_connection_is_held_while_the_booking_system_thinks(case: &Case) {
         assert_eq!(service.reservation(&first.id()).await.status, 200);
     }
     assert_eq!(service.get("/health/ready").await.status, 200);
-    if case.engine == super::support::Engine::Postgres {
+    if case.engine == Engine::Postgres {
         assert_eq!(case.database.idle_in_transaction().await, 0);
     }
     upstream.open_gate("go on");
@@ -156,6 +166,59 @@ async fn stored_answers_keep_their_bytes(case: &Case) {
     one.kill_9();
     one.start_again().await;
     one.post(&key, &body).await.expect_replay_of(&first);
+}
+
+/// B37: a write that waits, and one that fails (a full disk, a standby): reads go on, but nothing could be claimed.
+async fn who_cannot_write_is_not_ready(case: &Case) {
+    let upstream = case.upstream().await;
+    if case.engine == Engine::Postgres {
+        case.database.link().await;
+    }
+    let service = case.api(&upstream).set("DATABASE_ACQUIRE_TIMEOUT", "1s").start().await;
+    let first = service.post(&case.key(), &case.body()).await;
+    first.expect_created();
+    let becomes = async |status: u16| {
+        eventually("readiness follows", async || {
+            let reply = service.get("/health/ready").await;
+            assert!(reply.status == 200 || reply.code().as_deref() == Some("storage-unavailable"), "{reply:?}");
+            (reply.status == status).then_some(())
+        })
+        .await;
+    };
+    let blocked = case.database.block_writes().await;
+    becomes(503).await;
+    // More probes than there are connections do not take them away from those who only read.
+    together((0..40).map(|_| service.get("/health/ready"))).await;
+    service.reservation(&first.id()).await.expect_same_reservation(&first);
+    blocked.release().await;
+    becomes(200).await;
+
+    let database = case.database.connect().await;
+    let (broken, repaired) = match case.engine {
+        Engine::Sqlite => (
+            "CREATE TRIGGER full BEFORE INSERT ON job_run BEGIN SELECT RAISE(ROLLBACK, 'the disk is full'); END".to_owned(),
+            "DROP TRIGGER full".to_owned(),
+        ),
+        Engine::Postgres => {
+            let name = case.database.url().rsplit('/').next().unwrap().split('?').next().unwrap().to_owned();
+            let set = format!("ALTER DATABASE {name} SET default_transaction_read_only");
+            (format!("{set} = on"), format!("SET default_transaction_read_only = off; {set} = off"))
+        }
+    };
+    // PostgreSQL asks for it when a session begins.
+    let renew = async || {
+        if case.engine == Engine::Postgres {
+            case.database.link().await.cut()
+        }
+    };
+    database.execute_unprepared(&broken).await.unwrap();
+    renew().await;
+    becomes(503).await;
+    database.execute_unprepared(&repaired).await.unwrap();
+    renew().await;
+    becomes(200).await;
+    database.close().await.unwrap();
+    assert_eq!(service.get("/health/ready").await.json()["jobs"].to_string().matches("write-check").count(), 0);
 }
 
 /// B50

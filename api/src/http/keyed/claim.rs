@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::problems::internal;
 use super::{Keyed, KeyedOperation};
-use crate::http::problem::Problem;
+use crate::http::problem::{Code, Problem};
 use crate::service::{Service, storage_problem};
 
 /// What became of a claim.
@@ -36,10 +36,7 @@ pub(super) async fn claim(service: &Arc<Service>, keyed: &Keyed, operation: &imp
     let mut known = false;
     let find = async || {
         let db = service.db.clone();
-        service.storage(async move { lifecycle::find(&db, &digest).await }).await
-    };
-    if guarded || (service.is_rate_limited() && !look_first) {
-        let record = find().await?;
+        let record = service.storage(async move { lifecycle::find(&db, &digest).await }).await.map_err(nothing_sent)?;
         known = record.is_some_and(|r| !r.is_expired());
         if !known && service.is_rate_limited() {
             service.admit(&keyed.account)?;
@@ -65,15 +62,25 @@ pub(super) async fn claim(service: &Arc<Service>, keyed: &Keyed, operation: &imp
     let task = tokio::spawn(claim_and_begin(Arc::clone(service), keyed.clone(), new, look_first, Arc::clone(&abandoned)));
     match tokio::time::timeout(service.storage_timeout, task).await {
         Ok(Ok(Ok(claim))) => Ok(claim),
-        Ok(Ok(Err(error))) => Err(storage_problem(&error)),
+        Ok(Ok(Err(error))) => Err(nothing_sent(storage_problem(&error))),
         Ok(Err(panicked)) => {
             tracing::error!(%panicked, "a claim panicked");
             Err(internal())
         }
         Err(_elapsed) => {
             abandoned.store(true, Ordering::SeqCst);
-            Err(storage_problem(&StoreError::timed_out()))
+            Err(nothing_sent(storage_problem(&StoreError::timed_out())))
         }
+    }
+}
+
+/// Without storage nothing is sent: of a claim that can be said.
+fn nothing_sent(problem: Problem) -> Problem {
+    match problem.code() {
+        Code::StorageUnavailable => problem.detail_is(
+            "The service cannot reach its storage, so this request sent nothing to the booking system. Send it again under the same key.",
+        ),
+        _ => problem,
     }
 }
 
