@@ -2,7 +2,10 @@
 
 use super::support::prelude::*;
 
-tests!(both [one_key_in_all_its_spellings, what_is_not_exactly_one_key_claims_nothing] sqlite [
+tests!(both [
+    one_key_in_all_its_spellings,
+    one_key_in_all_its_spellings_for_a_change_too,
+    what_is_not_exactly_one_key_claims_nothing,
     keys_that_look_alike_are_different,
     strict_syntax_takes_only_the_quoted_form,
 ]);
@@ -27,6 +30,28 @@ async fn one_key_in_all_its_spellings(case: &Case) {
         reply.expect_replay_of(&first);
     }
     assert_eq!(upstream.posts(&body).len(), 1);
+}
+
+/// B02: quotes are no part of the key, on no route.
+async fn one_key_in_all_its_spellings_for_a_change_too(case: &Case) {
+    let (upstream, service) = case.started().await;
+    let first = service.post(&case.key(), &case.body()).await;
+    let (key, change) = (case.key(), json!({"quantity": 2}));
+    let done = service.patch(&first.id(), &key, &first.etag(), &change).await;
+    assert_eq!(done.status, 200, "{done:?}");
+    let target = format!("/reservations/{}", first.id());
+    for (name, value) in
+        [("idempotency-key", key.clone()), ("IDEMPOTENCY-KEY", format!("\t\"{key}\" ")), ("Idempotency-Key", format!("\"{key}\";p=1"))]
+    {
+        let request = service.request("PATCH", &target).header(name, &value).header("If-Match", first.etag()).json(&change);
+        request.await.expect_replay_of(&done);
+    }
+    let unterminated = service.request("PATCH", &target).raw_key(format!("\"{key}")).header("If-Match", first.etag()).json(&change);
+    unterminated.await.expect_problem(400, "key-malformed");
+    // Asked for by its decoded form, it is one key there, too.
+    let record = service.get(&format!("/idempotency-keys/{key}?operation=changeReservation")).await;
+    assert_eq!((record.status, &record.json()["state"]), (200, &json!("completed")));
+    assert_eq!(upstream.requests("PATCH").len(), 1);
 }
 
 /// B02

@@ -16,6 +16,7 @@ mod documents;
 mod expired;
 mod failover;
 mod framework_errors;
+mod http2;
 mod instruments;
 mod jobs;
 mod key_syntax;

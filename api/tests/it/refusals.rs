@@ -4,11 +4,11 @@ use super::support::prelude::*;
 
 tests!(both [
     a_refusal_is_final_stored_and_replayed,
+    a_replay_has_the_headers_of_its_answer_and_its_own,
     what_surely_had_no_effect_frees_the_key,
     an_address_where_nobody_answers_frees_the_key,
     headers_of_the_booking_system_reach_nobody,
     after_an_unknown_send_a_refusal_proves_nothing_until_absent_after,
-] sqlite [
     the_rate_limit_spends_no_key,
 ]);
 
@@ -36,6 +36,28 @@ async fn a_refusal_is_final_stored_and_replayed(case: &Case) {
     assert!(upstream.bookings().is_empty());
 }
 
+/// B21: what is of the one exchange is made anew, what is of the answer is not, and nothing is added but the mark.
+async fn a_replay_has_the_headers_of_its_answer_and_its_own(case: &Case) {
+    let (upstream, service) = case.started().await;
+    for refused in [false, true] {
+        let (key, body) = (case.key(), case.body());
+        if refused {
+            upstream.on_post(&body, [vec![Status(409)]]);
+        }
+        let first = service.post(&key, &body).await;
+        pass(1100).await;
+        let again = service.post(&key, &body).await;
+        again.expect_replay_of(&first);
+        let all = |reply: &Reply| {
+            let lines = reply.message.headers.iter().map(|(name, value)| (name.to_lowercase(), value.clone()));
+            lines.filter(|(name, _)| !["date", "idempotent-replayed"].contains(&name.as_str())).collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(all(&again), all(&first));
+        assert!(first.header("idempotent-replayed").is_none() && first.header("set-cookie").is_none());
+        assert_ne!(again.header("date").expect("a date"), first.header("date").expect("a date"), "the date was stored");
+    }
+}
+
 /// B15, B18
 async fn what_surely_had_no_effect_frees_the_key(case: &Case) {
     let (upstream, service) = case.started().await;
@@ -54,7 +76,9 @@ async fn what_surely_had_no_effect_frees_the_key(case: &Case) {
     // A gateway in between has no say in what was booked.
     let (key, body) = (case.key(), case.body());
     upstream.close();
-    service.post(&key, &body).await.expect_problem(503, "booking-system-unavailable");
+    let closed = service.post(&key, &body).await;
+    closed.expect_problem(503, "booking-system-unavailable");
+    assert!(closed.retry_after() >= 1 && closed.header("idempotent-replayed").is_none(), "{closed:?}");
     assert_eq!(service.key_state(&key).await, None);
     upstream.open().await;
     service.post(&key, &body).await.expect_created();

@@ -3,7 +3,7 @@
 use super::support::Engine;
 use super::support::prelude::*;
 
-tests!(both[each_path_costs_the_statements_it_promises]);
+tests!(both [each_path_costs_the_statements_it_promises, a_key_that_others_used_costs_what_any_other_costs]);
 
 /// What the metrics themselves read: the runs of the jobs, and the number of unknown keys.
 const METRICS: u64 = 2;
@@ -40,4 +40,55 @@ async fn each_path_costs_the_statements_it_promises(case: &Case) {
     let before = statements(&other).await;
     other.post(&key, &body).await.expect_replay_of(&first);
     assert_eq!(statements(&other).await - before - METRICS, 2, "a cold replay is one insert that does nothing, and one read");
+}
+
+/// B06, B20: what one caller does tells nothing of what another one has under the same key: the work is the same, statement by statement.
+async fn a_key_that_others_used_costs_what_any_other_costs(case: &Case) {
+    let upstream = case.upstream().await;
+    let tokens = "acme:acme-token-1,other:other-token-1";
+    let service = case.api(&upstream).set("API_TOKENS", tokens).set("SCHEDULER", "off").set("LEASE", "60s").start().await;
+    let (used, unused) = (case.key(), case.key());
+    service.post(&used, &case.body()).await.expect_created();
+    // The token is known from here on, and costs no look any more.
+    let known = || service.get("/idempotency-policy").token("other-token-1");
+    let cost = async |request: super::support::client::Request, status: u16| {
+        // A token is looked up every few seconds; which of two requests that falls to must not count.
+        let mut least = u64::MAX;
+        for _ in 0..3 {
+            known().await;
+            service.get("/reservations?limit=1").token("other-token-1").await;
+            let before = statements(&service).await;
+            assert_eq!(request.clone().await.status, status);
+            least = least.min(statements(&service).await - before - METRICS);
+        }
+        least
+    };
+    let record = |key: &str| service.get(&format!("/idempotency-keys/{key}?operation=createReservation"));
+    for token in [Some("other-token-1"), Some("wrong"), None] {
+        let (with, status) = (
+            |request: super::support::client::Request| token.map_or(request.clone().no_token(), |t| request.token(t)),
+            if token == Some("other-token-1") { 404 } else { 401 },
+        );
+        assert_eq!(cost(with(record(&used)), status).await, cost(with(record(&unused)), status).await, "{token:?}");
+        if status == 401 {
+            let body = case.body();
+            let post = |key: &str| with(service.post(key, &body));
+            assert_eq!(cost(post(&used), 401).await, cost(post(&unused), 401).await, "{token:?}");
+        }
+    }
+    // A first request of the other account claims, books and finalizes, whoever used that key before.
+    let fresh = async |used_before: bool| {
+        let mut least = u64::MAX;
+        for _ in 0..3 {
+            let key = case.key();
+            if used_before {
+                service.post(&key, &case.body()).await.expect_created();
+            }
+            let before = statements(&service).await;
+            service.post(&key, &case.body()).token("other-token-1").await.expect_created();
+            least = least.min(statements(&service).await - before - METRICS);
+        }
+        least
+    };
+    assert_eq!(fresh(true).await, fresh(false).await);
 }

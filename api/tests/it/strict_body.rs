@@ -6,7 +6,7 @@ tests!(both [
     what_is_no_valid_body_names_its_faults_and_claims_nothing,
     one_request_in_all_its_spellings,
     whatever_means_something_else_is_another_request,
-] sqlite [
+    a_retry_that_is_no_request_leaves_the_record_as_it_is,
     lengths_are_counted_in_characters,
     a_query_never_changes_what_is_meant,
 ]);
@@ -15,6 +15,12 @@ tests!(both [
 fn text(case: &Case, quantity: &str) -> String {
     let item = &case.body()["item_code"];
     format!("{{\"item_code\": {item}, \"quantity\": {quantity}, \"reserved_by\": \"hanako\"}}")
+}
+
+/// The same members, the last one first.
+fn reversed(body: &Value) -> String {
+    let members: Vec<_> = body.as_object().unwrap().iter().rev().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+    format!("{{{}}}", members.join(","))
 }
 
 /// B10, B13, B16
@@ -92,11 +98,18 @@ async fn one_request_in_all_its_spellings(case: &Case) {
         text.replace("10:00:00+09:00", "01:00:00.000+00:00"),
         text.replace("12:00:00+09:00", "05:00:00+02:00"),
         text.replace('{', "{\"note\": null, "),
+        reversed(&body),
+        format!("\n\t {} \n", reversed(&body).replace(",\"", " ,\n\"")),
     ];
-    for spelling in spellings {
-        let reply = service.request("POST", "/reservations").key(&key).body(&spelling).await;
-        assert!(reply.is_replay(), "{spelling}: {reply:?}");
-        reply.expect_replay_of(&first);
+    for _ in 0..2 {
+        for spelling in &spellings {
+            let reply = service.request("POST", "/reservations").key(&key).body(spelling).await;
+            assert!(reply.is_replay(), "{spelling}: {reply:?}");
+            reply.expect_replay_of(&first);
+        }
+        // The verdict is the record's, not this process's.
+        service.kill_9();
+        service.start_again().await;
     }
     assert_eq!(upstream.posts(&body).len(), 1);
 }
@@ -129,6 +142,28 @@ async fn whatever_means_something_else_is_another_request(case: &Case) {
     assert_eq!(upstream.posts(&body).len(), 1);
 }
 
+/// B10, B13: another spelling of a number, an unknown member: refused before the key is looked at, and without effect on it.
+async fn a_retry_that_is_no_request_leaves_the_record_as_it_is(case: &Case) {
+    let (upstream, service) = case.started().await;
+    let (key, body) = (case.key(), case.body());
+    let first = service.post(&key, &body).await;
+    first.expect_created();
+    let record = service.key_record(&key).await;
+    let text = body.to_string();
+    let spelled = |number: &str| text.replace("\"quantity\":1", &format!("\"quantity\":{number}"));
+    let mut retries: Vec<_> = ["1.0", "1e0", "10E-1", "\"1\"", "01", "+1", "1.", "0", "-0", "null"].map(spelled).to_vec();
+    retries.push(text.replace('{', "{\"surplus\": 1, "));
+    retries.push(text.replace('{', "{\"quantity\": 1, "));
+    for retry in retries {
+        assert_ne!(retry, text);
+        let reply = service.request("POST", "/reservations").key(&key).body(&retry).await;
+        assert_eq!((reply.status, reply.code().as_deref()), (400, Some("request-invalid")), "{retry}: {reply:?}");
+        assert_eq!(service.key_record(&key).await, record, "{retry}");
+        service.post(&key, &body).await.expect_replay_of(&first);
+    }
+    assert_eq!(upstream.posts(&body).len(), 1);
+}
+
 async fn lengths_are_counted_in_characters(case: &Case) {
     let (_upstream, service) = case.started().await;
     let body = json!({"item_code": "\u{4e88}".repeat(64), "quantity": 2147483647, "reserved_by": "\u{7d04}".repeat(128), "note": "\u{1f600}".repeat(1000)});
@@ -145,11 +180,21 @@ async fn lengths_are_counted_in_characters(case: &Case) {
 async fn a_query_never_changes_what_is_meant(case: &Case) {
     let (upstream, service) = case.started().await;
     let (key, body) = (case.key(), case.body());
-    for query in ["dry_run=1", "x=1&y=2", "x", "%78=1"] {
+    for query in ["dry_run=1", "x=1&y=2", "y=2&x=1", "x=1", "x=2", "x", "%78=1", "="] {
         service.request("POST", &format!("/reservations?{query}")).key(&key).json(&body).await.expect_problem(400, "request-invalid");
     }
-    let elsewhere = service.request("POST", "/reservations/").key(&key).json(&body).await;
-    assert!(matches!(elsewhere.status, 404 | 405), "{elsewhere:?}");
+    for target in ["/reservations/", "//reservations", "/reservations%2F", "/reservations%3Fdry_run=1", "/Reservations", "/./reservations"]
+    {
+        let elsewhere = service.request("POST", target).key(&key).json(&body).await;
+        assert!(matches!(elsewhere.status, 404 | 405), "{target}: {elsewhere:?}");
+    }
     assert_eq!((service.key_state(&key).await, upstream.everything()), (None, 0));
-    service.post(&key, &body).await.expect_created();
+    let first = service.post(&key, &body).await;
+    first.expect_created();
+    // Nor is an answer that is there replayed to a request that asks for something else.
+    service.request("POST", "/reservations?dry_run=1").key(&key).json(&body).await.expect_problem(400, "request-invalid");
+    // Another spelling of the path is the same path or none of ours, never another meaning.
+    let spelled = service.request("POST", "/%72eservations").key(&key).json(&body).await;
+    assert!(spelled.status == 404 || spelled.is_replay(), "{spelled:?}");
+    assert_eq!(upstream.posts(&body).len(), 1);
 }

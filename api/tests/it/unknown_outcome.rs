@@ -9,9 +9,9 @@ tests!(both [
     where_it_does_neither,
     a_late_booking_is_found_by_a_second_look,
     absent_is_believed_only_after_absent_after_where_it_does_not_deduplicate,
-] sqlite [
     redirects_are_not_followed_and_proxies_not_used,
     an_endless_answer_costs_no_memory,
+    what_does_not_take_a_connection_frees_the_key,
 ]);
 
 /// B32, B55, B57: everything that leaves the outcome open although the booking was made.
@@ -162,6 +162,42 @@ async fn redirects_are_not_followed_and_proxies_not_used(case: &Case) {
         assert_eq!(upstream.bookings_of(&body).len(), 1);
     }
     assert_eq!((elsewhere.connections(), elsewhere.everything()), (0, 0));
+    // By its name, with exceptions that would let everything or nothing through, and with a broken address: the environment has no say.
+    for (no_proxy, proxy) in
+        [("*", elsewhere.url()), ("", elsewhere.url()), ("localhost", "http://127.0.0.1:1".into()), ("", "no address".into())]
+    {
+        let setup = case.api(&upstream).set("BOOKING_URL", upstream.url().replace("127.0.0.1", "localhost"));
+        let setup = setup.set("NO_PROXY", no_proxy).set("no_proxy", no_proxy).set("HTTP_PROXY", &proxy).set("ALL_PROXY", proxy);
+        setup.start().await.post(&case.key(), &case.body()).await.expect_created();
+    }
+    assert_eq!((elsewhere.connections(), elsewhere.everything()), (0, 0));
+}
+
+/// B57: a black hole: the system takes no more connections for this port, and says nothing.
+async fn what_does_not_take_a_connection_frees_the_key(case: &Case) {
+    let upstream = case.upstream().await;
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let hole = socket.listen(0).unwrap();
+    let address = hole.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(taken) = tokio::time::timeout(std::time::Duration::from_millis(300), tokio::net::TcpStream::connect(address)).await {
+        waiting.push(taken.unwrap());
+        assert!(waiting.len() < 100, "the system takes everything");
+    }
+    let lost = case
+        .api(&upstream)
+        .set("BOOKING_URL", format!("http://{address}"))
+        .set("BOOKING_TIMEOUT", "20s")
+        .set("LEASE", "30s")
+        .set("KEY_RETENTION", "1h");
+    let lost = lost.start().await;
+    let (key, body) = (case.key(), case.body());
+    let reply = lost.post(&key, &body).await;
+    reply.expect_problem(503, "booking-system-unavailable");
+    assert!(reply.retry_after() >= 1);
+    assert_eq!(lost.key_state(&key).await, None);
+    case.api(&upstream).start().await.post(&key, &body).await.expect_created();
 }
 
 /// B57

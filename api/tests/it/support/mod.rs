@@ -6,6 +6,7 @@ pub mod client;
 pub mod cluster;
 pub mod database;
 pub mod document;
+pub mod h2;
 pub mod ledger;
 pub mod link;
 pub mod reply;
