@@ -1,7 +1,7 @@
 //! What to measure, and for how long.
 
 const USAGE: &str = "usage: cargo bench -p api --bench requests -- \
-     [--seconds N] [--connections N,N,...] [--database sqlite|postgres|both] [--set NAME=VALUE]...";
+     [--seconds N] [--connections N,N,...] [--database sqlite|postgres|both] [--part speed|slow-senders|all] [--set NAME=VALUE]...";
 
 pub struct Arguments {
     /// Of one cell.
@@ -9,13 +9,25 @@ pub struct Arguments {
     pub connections: Vec<usize>,
     pub sqlite: bool,
     pub postgres: bool,
+    /// Requests per second and latency.
+    pub speed: bool,
+    /// Memory and latency beside bodies that do not come or do not end.
+    pub slow_senders: bool,
     /// Settings of the server that are not to have their default.
     pub settings: Vec<(String, String)>,
 }
 
 impl Arguments {
     pub fn parse() -> Self {
-        let mut arguments = Self { seconds: 3, connections: vec![1, 16, 64], sqlite: true, postgres: true, settings: Vec::new() };
+        let mut arguments = Self {
+            seconds: 3,
+            connections: vec![1, 16, 64],
+            sqlite: true,
+            postgres: true,
+            speed: true,
+            slow_senders: true,
+            settings: Vec::new(),
+        };
         // Cargo itself adds --bench.
         let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
         while let Some(name) = words.next() {
@@ -26,6 +38,10 @@ impl Arguments {
                 "--database" => {
                     assert!(["sqlite", "postgres", "both"].contains(&value.as_str()), "{USAGE}");
                     (arguments.sqlite, arguments.postgres) = (value != "postgres", value != "sqlite");
+                }
+                "--part" => {
+                    assert!(["speed", "slow-senders", "all"].contains(&value.as_str()), "{USAGE}");
+                    (arguments.speed, arguments.slow_senders) = (value != "slow-senders", value != "speed");
                 }
                 "--set" => {
                     let (name, value) = value.split_once('=').expect(USAGE);

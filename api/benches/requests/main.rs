@@ -10,6 +10,7 @@ mod load;
 mod pgbench;
 mod postgres;
 mod server;
+mod slow;
 mod statements;
 
 use arguments::Arguments;
@@ -59,16 +60,27 @@ async fn run(arguments: &Arguments) {
         }
         None => None,
     };
-    println!("SQLite: journal_mode=WAL, synchronous=FULL\n");
-    println!("| database | request | connections | requests/s | p50 ms | p99 ms | CPU of api, µs a request | pgbench/s | ours/pgbench |");
-    println!("|---|---|---:|---:|---:|---:|---:|---:|---:|");
-    if arguments.sqlite {
-        let folder = TempDir::with_prefix("reservation-bench-").expect("a folder");
-        let url = format!("sqlite://{}?mode=rwc", folder.path().join("reservations.db").display());
-        measure(arguments, "SQLite", &url, &booking_url, None).await;
+    println!("SQLite: journal_mode=WAL, synchronous=FULL");
+    let folder = TempDir::with_prefix("reservation-bench-").expect("a folder");
+    let file = arguments.sqlite.then(|| format!("sqlite://{}?mode=rwc", folder.path().join("reservations.db").display()));
+    let databases = [("SQLite", file, None), ("PostgreSQL", postgres.as_ref().map(Postgres::url), baseline.as_ref())];
+    let databases: Vec<_> = databases.into_iter().filter_map(|(name, url, baseline)| Some((name, url?, baseline))).collect();
+    if arguments.speed {
+        println!(
+            "\n| database | request | connections | requests/s | p50 ms | p99 ms | CPU of api, µs a request | pgbench/s | ours/pgbench |"
+        );
+        println!("|---|---|---:|---:|---:|---:|---:|---:|---:|");
+        for (name, url, baseline) in &databases {
+            measure(arguments, name, url, &booking_url, *baseline).await;
+        }
+    }
+    if arguments.slow_senders {
+        slow::head();
+        for (name, url, _) in &databases {
+            slow::measure(arguments, name, url, &booking_url).await;
+        }
     }
     if let Some(postgres) = postgres {
-        measure(arguments, "PostgreSQL", &postgres.url(), &booking_url, baseline.as_ref()).await;
         postgres.remove().await;
     }
 }

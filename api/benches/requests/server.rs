@@ -42,6 +42,16 @@ impl Server {
         panic!("the server does not listen");
     }
 
+    /// The most memory it has held since this was last asked, in MiB; `None` where the system does not tell.
+    pub fn peak_memory_mib(&self) -> Option<f64> {
+        let folder = format!("/proc/{}", self.child.id());
+        let status = std::fs::read_to_string(format!("{folder}/status")).ok()?;
+        let peak_kib: f64 = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.split_whitespace().next()?.parse().ok()?;
+        // 5: begin the peak anew.
+        let _ = std::fs::write(format!("{folder}/clear_refs"), "5");
+        Some(peak_kib / 1024.0)
+    }
+
     /// Processor time it has taken so far, in milliseconds; `None` where the system does not tell.
     pub fn cpu_ms(&self) -> Option<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
