@@ -59,19 +59,6 @@ impl Database {
         self.statements.load(Ordering::Relaxed)
     }
 
-    /// Whether the database answers as one that takes writes: a standby does not. SQLite says so only when it is written to.
-    ///
-    /// # Errors
-    /// [`StoreError`] where it does not answer.
-    pub async fn takes_writes(&self) -> Result<bool, StoreError> {
-        if !self.is_postgres() {
-            return Ok(true);
-        }
-        let sql = "SELECT current_setting('transaction_read_only') = 'off' AS writable";
-        let row = self.read_one("takes writes", sql, vec![]).await?;
-        Ok(row.map(|row| row.try_get("", "writable")).transpose()?.unwrap_or(false))
-    }
-
     /// Closes the pools; statements under way are finished.
     pub async fn close(self) {
         // An error here has nobody to act on it: the process is about to end.

@@ -49,13 +49,13 @@ struct Shown<'a> {
 /// A refusal (RFC 9457), its members in the order of every other problem. English whatever the caller prefers: it is stored.
 #[derive(Debug, Serialize)]
 struct Rejected<'a> {
-    code: &'a str,
+    r#type: String,
+    title: &'a str,
+    status: u16,
     detail: &'a str,
     instance: String,
+    code: &'a str,
     retry: &'a str,
-    status: u16,
-    title: &'a str,
-    r#type: String,
 }
 
 /// A reservation's representation: its bytes, and the strong `ETag` that is made of them.

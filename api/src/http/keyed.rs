@@ -156,7 +156,6 @@ async fn first_answer(
     record: &Record,
     mut told: oneshot::Receiver<Outcome>,
 ) -> Result<Outgoing, Problem> {
-    let asked_for = patience.preference.respond_async || patience.wait.is_some();
     let within = match (patience.wait, patience.preference.respond_async) {
         (Some(wait), _) => wait,
         // Always 202, however fast the booking is: who asked for it need not be ready for two kinds of answer.

@@ -167,46 +167,6 @@ async fn checks_come_in_their_order(case: &Case) {
     service.post(&key, &body).await.expect_replay_of(&first);
 }
 
-/// The new one is in everybody's hands before the old one goes, and no request is refused on the way.
-async fn tokens_are_rotated_under_load(case: &Case) {
-    let upstream = case.upstream().await;
-    let services = [case.api(&upstream).set("API_TOKENS", "acme:token-0").start().await, case.api(&upstream).start().await];
-    let in_use = std::sync::Mutex::new("token-0".to_owned());
-    let over = std::sync::atomic::AtomicBool::new(false);
-    let caller = async |service: &Service| {
-        let mut calls = 0;
-        while !over.load(std::sync::atomic::Ordering::Relaxed) {
-            let token = in_use.lock().unwrap().clone();
-            service.post(&case.key(), &case.body()).token(&token).await.expect_created();
-            calls += 1;
-        }
-        calls
-    };
-    let rotation = async {
-        for _ in 0..3 {
-            let created = case.api(&upstream).arguments(["token", "create", "--account", "acme"]).run().await;
-            let new = created.expect_success().output.trim().to_owned();
-            // Valid at once, in every process.
-            for service in &services {
-                assert_eq!(service.get("/reservations").token(&new).await.status, 200);
-            }
-            let old = std::mem::replace(&mut *in_use.lock().unwrap(), new);
-            // What carries the old one is answered before it goes.
-            pass(500).await;
-            let digest = hex::encode(Sha256::digest(&old));
-            case.api(&upstream).arguments(["token", "revoke", &digest[..16]]).run().await.expect_success();
-            for service in &services {
-                eventually("the old one is refused", async || (service.get("/reservations").token(&old).await.status == 401).then_some(()))
-                    .await;
-            }
-        }
-        over.store(true, std::sync::atomic::Ordering::Relaxed);
-    };
-    let callers = together(services.iter().flat_map(|service| [caller(service), caller(service)]).map(Box::pin));
-    let (calls, ()) = tokio::join!(callers, rotation);
-    assert!(calls.iter().all(|calls| *calls > 0), "{calls:?}");
-}
-
 async fn an_open_server_answers_only_to_loopback_names(case: &Case) {
     let (upstream, service) = case.started().await;
     for host in ["attacker.example", "attacker.example:8000", "192.0.2.1", "127.0.0.1.attacker.example"] {

@@ -36,7 +36,10 @@ pub(super) async fn claim(service: &Arc<Service>, keyed: &Keyed, operation: &imp
     let mut known = false;
     let find = async || {
         let db = service.db.clone();
-        let record = service.storage(async move { lifecycle::find(&db, &digest).await }).await.map_err(nothing_sent)?;
+        service.storage(async move { lifecycle::find(&db, &digest).await }).await.map_err(nothing_sent)
+    };
+    if guarded || (service.is_rate_limited() && !look_first) {
+        let record = find().await?;
         known = record.is_some_and(|r| !r.is_expired());
         if !known && service.is_rate_limited() {
             service.admit(&keyed.account)?;
