@@ -82,7 +82,7 @@ async fn a_key_that_is_claimed_anew_while_its_row_is_being_deleted_survives(case
     let upstream = case.upstream().await;
     let setup = || case.api(&upstream).set("LEASE", "1s").set("DATABASE_ACQUIRE_TIMEOUT", "20s").set("SCHEDULER", "off");
     let short_lived = setup().set("KEY_RETENTION", "2s").start().await;
-    let service = setup().start().await;
+    let service = setup().set("LEASE", "30s").set("BOOKING_TIMEOUT", "20s").start().await;
     let (key, body) = (case.key(), case.body());
     let former = short_lived.post(&key, &body).await;
     former.expect_created();

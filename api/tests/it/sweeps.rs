@@ -37,8 +37,10 @@ fn begun(service: &Service, job: &str) -> usize {
 
 /// How long ago a job last succeeded, as the service tells.
 async fn age_ms(service: &Service, job: &str) -> Option<i64> {
-    let ready = service.get("/health/ready").await.json();
-    ready["jobs"].as_array()?.iter().find(|run| run["job"] == job)?["last_success_age_ms"].as_i64()
+    // Also while the service is not ready, because it cannot write.
+    let metrics = service.get("/metrics").await.text();
+    let line = metrics.lines().find(|line| line.contains("job_last_success_age_seconds") && line.contains(job))?;
+    Some((line.rsplit(' ').next()?.parse::<f64>().ok()? * 1000.0) as i64)
 }
 
 /// B38
