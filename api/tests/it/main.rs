@@ -24,6 +24,7 @@ mod leases;
 mod limits;
 mod named_tests;
 mod operator;
+mod other_side;
 mod panics;
 mod prefer;
 mod reads;

@@ -6,6 +6,8 @@ tests!(both [
     a_person_says_that_it_was_booked,
     a_person_says_that_it_was_not_booked,
     only_what_is_unknown_can_be_decided,
+    a_list_can_be_narrowed_and_a_dry_run_changes_nothing,
+    of_two_operators_who_disagree_one_decides_and_it_is_written_down,
 ]);
 
 async fn unknown(case: &Case) -> (Upstream, Service, String, Value) {
@@ -69,4 +71,49 @@ async fn only_what_is_unknown_can_be_decided(case: &Case) {
         case.jobs(&upstream).arguments(arguments.iter().copied()).run().await.expect_refusal();
     }
     assert_eq!(service.reservation(&first.id()).await.json(), first.json());
+}
+
+async fn a_list_can_be_narrowed_and_a_dry_run_changes_nothing(case: &Case) {
+    let (upstream, service, key, _) = unknown(case).await;
+    let booking = upstream.bookings().remove(0);
+    let completed = service.post(&case.key(), &case.body()).await;
+    completed.expect_created();
+    let keys = async |arguments: &[&str]| {
+        let ended = case.jobs(&upstream).arguments(["keys"].iter().chain(arguments).copied()).run().await;
+        ended.expect_success();
+        ended.output
+    };
+    for (arguments, shows_unknown, shows_completed) in [
+        (&["list"][..], true, true),
+        (&["list", "--state", "outcome_unknown"], true, false),
+        (&["list", "--state", "completed"], false, true),
+        (&["list", "--account", "local"], true, true),
+        (&["list", "--account", "nobody"], false, false),
+        (&["list", "--older-than", "1ms"], true, true),
+        (&["list", "--older-than", "1h"], false, false),
+    ] {
+        let list = keys(arguments).await;
+        let shown = (list.contains(&booking.reference), list.contains(&completed.id()));
+        assert_eq!(shown, (shows_unknown, shows_completed), "{arguments:?}: {list}");
+    }
+    let before = keys(&["show", &booking.reference]).await;
+    keys(&["resolve", &booking.reference, "--booking-id", &booking.booking_id, "--reason", "r", "--dry-run"]).await;
+    keys(&["release", &booking.reference, "--reason", "r", "--dry-run"]).await;
+    assert_eq!(keys(&["show", &booking.reference]).await, before);
+    assert_eq!(service.key_state(&key).await.as_deref(), Some("outcome_unknown"));
+}
+
+async fn of_two_operators_who_disagree_one_decides_and_it_is_written_down(case: &Case) {
+    let (upstream, service, key, _) = unknown(case).await;
+    let booking = upstream.bookings().remove(0);
+    let resolve = ["keys", "resolve", &booking.reference, "--booking-id", &booking.booking_id, "--reason", "said-by-one"];
+    let release = ["keys", "release", &booking.reference, "--reason", "said-by-two"];
+    let both = [case.jobs(&upstream).arguments(resolve), case.jobs(&upstream).arguments(release)];
+    let ended = together(both.map(|setup| Box::pin(setup.run()))).await;
+    let decided: Vec<_> = ended.iter().map(|ended| ended.status == Some(0)).collect();
+    assert!(decided == [true, false] || decided == [false, true], "{ended:?}");
+    let state = if decided[0] { "completed" } else { "released" };
+    assert_eq!(service.key_state(&key).await.as_deref(), Some(state));
+    let shown = case.jobs(&upstream).arguments(["keys", "show", &booking.reference]).run().await.output;
+    assert_eq!((shown.contains("said-by-one"), shown.contains("said-by-two")), (decided[0], decided[1]), "{shown}");
 }
