@@ -20,6 +20,8 @@ use crate::settle::{Assignment, Outcome, Settler};
 
 /// While calls are under way, what has become due meanwhile is taken this often.
 const TAKE_AGAIN: Duration = Duration::from_secs(1);
+/// While there is more to take, places that become free are gathered for so long: a batch costs the database no more than a single key.
+const GATHER: Duration = Duration::from_millis(50);
 
 /// The job.
 #[derive(Debug, Clone)]
@@ -66,10 +68,16 @@ impl ReleaseStaleLeases {
         let mut report = ReleaseReport::default();
         let mut running = JoinSet::new();
         let mut failed = None;
+        // When the last batch was taken, and how long the next one waits for places.
+        let (mut taken_at, mut pause) = (BootInstant::now(), Duration::ZERO);
         loop {
             let may_take = failed.is_none() && !stop.is_cancelled() && began.elapsed_ms() < millis(self.time_limit);
-            if may_take && running.len() < self.calls {
-                failed = self.take(self.calls - running.len(), &mut running, &mut report).await.err();
+            let free = self.calls.saturating_sub(running.len());
+            if may_take && free > 0 && (free >= self.calls.div_ceil(2) || taken_at.elapsed_ms() >= millis(pause)) {
+                let under_way = running.len();
+                failed = self.take(free, &mut running, &mut report).await.err();
+                taken_at = BootInstant::now();
+                pause = if running.len() - under_way == free { GATHER } else { TAKE_AGAIN };
             }
             tokio::select! {
                 done = running.join_next() => match done {
@@ -79,7 +87,7 @@ impl ReleaseStaleLeases {
                     Some(Err(error)) => tracing::error!(%error, "a key could not be settled"),
                 },
                 // One slow answer must not keep what lapses meanwhile waiting.
-                () = tokio::time::sleep(TAKE_AGAIN), if may_take => {}
+                () = tokio::time::sleep(pause), if may_take => {}
             }
         }
         failed.map_or(Ok(report), Err)
