@@ -8,6 +8,7 @@ tests!(both [
     tokens_of_one_account_share_its_keys,
     one_key_serves_every_route_and_every_reservation_apart,
     a_fingerprint_of_a_later_release_is_never_another_request,
+    what_is_stored_is_what_the_golden_vectors_say,
 ]);
 
 const TOKENS: &str = "acme:acme-token-1,acme:acme-token-2,other:other-token-1";
@@ -88,4 +89,30 @@ async fn a_fingerprint_of_a_later_release_is_never_another_request(case: &Case) 
     database.close().await.unwrap();
     service.post(&key, &body).await.expect_replay_of(&first);
     assert_eq!(upstream.posts(&body).len(), 1);
+}
+
+/// The golden vectors are what earlier releases have stored: a key whose record holds them replays in this one.
+async fn what_is_stored_is_what_the_golden_vectors_say(case: &Case) {
+    let (_upstream, service) = case.started().await;
+    let vectors: Vec<Value> = serde_json::from_str(include_str!("../golden/fingerprint_v1.json")).unwrap();
+    let database = case.database.connect().await;
+    let mut creations = 0;
+    for vector in vectors.iter().filter(|vector| vector["route"] == "/reservations" && vector["method"] == "POST") {
+        let key = case.key();
+        let first = service.post(&key, &vector["body"]).await;
+        first.expect_created();
+        let id = first.id();
+        let (backend, digits) = match case.engine {
+            super::support::Engine::Sqlite => (sea_orm::DbBackend::Sqlite, "lower(hex(fingerprint))"),
+            super::support::Engine::Postgres => (sea_orm::DbBackend::Postgres, "encode(fingerprint, 'hex')"),
+        };
+        let sql =
+            format!("SELECT {digits} AS fingerprint, fingerprint_version AS version FROM idempotency_key WHERE reservation_id = '{id}'");
+        let row = database.query_one_raw(sea_orm::Statement::from_string(backend, sql)).await.unwrap().unwrap();
+        assert_eq!(row.try_get::<String>("", "fingerprint").unwrap(), vector["sha256"].as_str().unwrap(), "{vector}");
+        creations += 1;
+        service.post(&key, &vector["body"]).await.expect_replay_of(&first);
+    }
+    database.close().await.unwrap();
+    assert!(creations >= 2, "{creations} golden creations");
 }

@@ -85,10 +85,10 @@ async fn without_storage_nothing_is_booked(case: &Case) {
 async fn a_busy_database_only_makes_things_slower(case: &Case) {
     let upstream = case.upstream().await;
     let service = case.api(&upstream).set("DATABASE_ACQUIRE_TIMEOUT", "20s").set("LEASE", "20s").start().await;
-    let bodies: Vec<_> = (0..30).map(|_| (case.key(), case.body())).collect();
+    let bodies: Vec<_> = (0..50).map(|_| (case.key(), case.body())).collect();
     let blocked = case.database.block_writes().await;
     let replies: Vec<_> = bodies.iter().map(|(key, body)| service.post(key, body).in_flight()).collect();
-    pass(1500).await;
+    pass(2000).await;
     blocked.release().await;
     for reply in together(replies).await {
         reply.unwrap().expect_created();
@@ -122,12 +122,12 @@ async fn an_answer_that_cannot_be_written_yet_is_written_later(case: &Case) {
 /// B52
 async fn no_connection_is_held_while_the_booking_system_thinks(case: &Case) {
     let upstream = case.upstream().await;
-    let setup = case.api(&upstream).set("DATABASE_POOL", "2").set("LEASE", "20s").set("BOOKING_TIMEOUT", "15s");
+    let setup = case.api(&upstream).set("DATABASE_POOL", "2").set("LEASE", "30s").set("BOOKING_TIMEOUT", "25s");
     let service = setup.start().await;
     let known = (case.key(), case.body());
     let first = service.post(&known.0, &known.1).await;
     first.expect_created();
-    let bodies: Vec<_> = (0..25).map(|_| (case.key(), case.body())).collect();
+    let bodies: Vec<_> = (0..100).map(|_| (case.key(), case.body())).collect();
     for (_, body) in &bodies {
         upstream.on_post(body, [vec![Gate("go on"), Answer]]);
     }

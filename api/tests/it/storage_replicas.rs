@@ -1,11 +1,15 @@
 //! Several processes on one database.
 
 use super::support::prelude::*;
+use sea_orm::ConnectionTrait;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 tests!(both [
     two_hundred_at_once_under_one_key_over_two_processes,
     processes_that_start_at_once_share_one_schema,
     killed_in_mid_migration_nothing_is_half_done,
+    one_that_dies_while_it_migrates_leaves_a_whole_schema_or_none,
+    an_upgrade_under_load_is_noticed_by_nobody,
     a_key_claimed_here_is_in_progress_there,
 ]);
 
@@ -88,6 +92,67 @@ async fn killed_in_mid_migration_nothing_is_half_done(case: &Case) {
         assert!(!status().await.expect_success().output.contains("pending"));
     }
     eprintln!("{cut_short} of 12 migrations were cut short");
+}
+
+/// B51: five on an empty database, one of them killed at some moment of its start.
+async fn one_that_dies_while_it_migrates_leaves_a_whole_schema_or_none(case: &Case) {
+    for round in 0..6 {
+        let fresh = Case::new(case.engine).await;
+        let upstream = fresh.upstream().await;
+        let doomed = fresh.api(&upstream).spawn();
+        let services: Vec<_> = (0..4).map(|_| fresh.api(&upstream).spawn()).collect();
+        pass(round * 30).await;
+        doomed.kill_9();
+        for service in &services {
+            service.is_ready().await;
+        }
+        doomed.start_again().await;
+        let (key, body) = (fresh.key(), fresh.body());
+        let first = doomed.post(&key, &body).await;
+        first.expect_created();
+        for service in &services {
+            service.post(&key, &body).await.expect_replay_of(&first);
+        }
+        let status = fresh.program("migration").arguments(["status"]).run().await;
+        let lines: Vec<_> = status.expect_success().output.lines().collect();
+        assert!(lines.len() >= 6 && lines.iter().all(|line| line.starts_with("applied ")), "{}", status.output);
+        let rows = fresh.database.rows_with("m20261202_00000").await;
+        assert_eq!(rows, lines.len() as i64, "a migration was noted twice, or not at all");
+        fresh.judge_and_remove().await;
+    }
+}
+
+/// B51: the schema lacks its last change, and one process works on it; two of the next release start at once.
+async fn an_upgrade_under_load_is_noticed_by_nobody(case: &Case) {
+    let (upstream, old) = case.started().await;
+    let database = case.database.connect().await;
+    for sql in ["DROP TABLE operator_action", "DELETE FROM seaql_migrations WHERE version = 'm20261202_000006_create_operator_action'"] {
+        database.execute_unprepared(sql).await.unwrap();
+    }
+    database.close().await.unwrap();
+    let status = case.program("migration").arguments(["status"]).run().await;
+    assert_eq!(status.expect_success().output.matches("pending ").count(), 1, "{}", status.output);
+    let stop = AtomicBool::new(false);
+    let load = async {
+        let mut sent = 0;
+        while !stop.load(Ordering::SeqCst) {
+            let (key, body) = (case.key(), case.body());
+            let first = old.post(&key, &body).await;
+            first.expect_created();
+            old.post(&key, &body).await.expect_replay_of(&first);
+            sent += 1;
+        }
+        sent
+    };
+    let upgrade = async {
+        let new = together((0..2).map(|_| Box::pin(case.api(&upstream).start()))).await;
+        new[0].post(&case.key(), &case.body()).await.expect_created();
+        stop.store(true, Ordering::SeqCst);
+    };
+    let (sent, ()) = tokio::join!(load, upgrade);
+    assert!(sent > 0);
+    let status = case.program("migration").arguments(["status"]).run().await;
+    assert_eq!(status.expect_success().output.matches("pending ").count(), 0, "{}", status.output);
 }
 
 async fn a_key_claimed_here_is_in_progress_there(case: &Case) {
