@@ -45,15 +45,10 @@ impl<E: Endpoint> Endpoint for Root<E> {
         let language = Language::of(request.headers());
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let leftover = Leftover::of(&mut request);
-        let response = match AssertUnwindSafe(self.inner.call(request)).catch_unwind().await {
-            Ok(Ok(response)) => response.into_response(),
-            Ok(Err(error)) if error.is_from_response() => error.into_response(),
-            Ok(Err(error)) => self.problem(from_poem_error(&error), &method, &path, language),
-            Err(_panic) => {
-                tracing::error!(%method, "a handler panicked");
-                let problem = Problem::new(Code::Internal, "The service failed while it handled this request.");
-                problem.to_response(language, &self.public_base)
-            }
+        let response = match caught(&method, self.inner.call(request)).await {
+            Ok(response) => response.into_response(),
+            Err(error) if error.is_from_response() => error.into_response(),
+            Err(error) => self.problem(from_poem_error(&error), &method, &path, language),
         };
         if let Some(leftover) = leftover {
             leftover.discard();
@@ -62,6 +57,14 @@ impl<E: Endpoint> Endpoint for Root<E> {
         self.service.metrics.answered(known_method(&method), response.status().as_u16(), replayed);
         Ok(response)
     }
+}
+
+/// A panic is an error like any other; what it said is for the log alone.
+async fn caught<T>(method: &Method, handling: impl Future<Output = Result<T>>) -> Result<T> {
+    AssertUnwindSafe(handling).catch_unwind().await.unwrap_or_else(|_panic| {
+        tracing::error!(%method, "a handler panicked");
+        Err(Problem::new(Code::Internal, "The service failed while it handled this request.").into())
+    })
 }
 
 impl<E> Root<E> {
@@ -122,5 +125,23 @@ fn known_method(method: &Method) -> &str {
     match method.as_str() {
         known @ ("GET" | "HEAD" | "POST" | "PATCH" | "DELETE" | "PUT" | "OPTIONS") => known,
         _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_becomes_a_problem_that_says_nothing_of_it() {
+        let handling = async { if true { panic!("on purpose, at a secret place") } else { Ok(()) } };
+        let error = caught(&Method::POST, handling).await.unwrap_err();
+        let problem = from_poem_error(&error);
+        assert_eq!(problem.code(), Code::Internal);
+        let response = problem.to_response(Language::English, "");
+        assert_eq!((response.status().as_u16(), response.content_type()), (500, Some("application/problem+json")));
+        assert!(!response.into_body().into_string().await.unwrap().contains("secret"));
+        assert!(matches!(caught(&Method::POST, async { Ok(1) }).await, Ok(1)));
     }
 }

@@ -7,6 +7,7 @@ tests!(both [
     one_request_in_all_its_spellings,
     whatever_means_something_else_is_another_request,
     a_retry_that_is_no_request_leaves_the_record_as_it_is,
+    all_faults_of_a_body_are_told_at_once,
     lengths_are_counted_in_characters,
     a_query_never_changes_what_is_meant,
 ]);
@@ -162,6 +163,20 @@ async fn a_retry_that_is_no_request_leaves_the_record_as_it_is(case: &Case) {
         service.post(&key, &body).await.expect_replay_of(&first);
     }
     assert_eq!(upstream.posts(&body).len(), 1);
+}
+
+async fn all_faults_of_a_body_are_told_at_once(case: &Case) {
+    let (upstream, service) = case.started().await;
+    let body = r#"{"item_code": "", "quantity": 0, "note": 7, "starts_at": "soon", "surplus": 1, "more": {"item_code": 1}}"#;
+    let reply = service.request("POST", "/reservations").key(&case.key()).body(body).await;
+    reply.expect_problem(400, "request-invalid");
+    let errors = reply.json()["errors"].as_array().unwrap().clone();
+    let mut pointers: Vec<_> = errors.iter().map(|error| error["pointer"].as_str().unwrap()).collect();
+    pointers.sort_unstable();
+    assert_eq!(pointers, ["/item_code", "/more", "/note", "/quantity", "/reserved_by", "/starts_at", "/surplus"], "{reply:?}");
+    // Faults are told, values are not.
+    assert!(!reply.text().contains("soon"), "{reply:?}");
+    assert_eq!(upstream.everything(), 0);
 }
 
 async fn lengths_are_counted_in_characters(case: &Case) {
