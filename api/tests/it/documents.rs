@@ -3,13 +3,15 @@
 use super::support::document::fault;
 use super::support::prelude::*;
 
-tests!(both [health_and_metrics_tell_how_it_is] sqlite [
+tests!(both [
+    health_and_metrics_tell_how_it_is,
+    a_public_address_is_what_answers_name,
+    a_sub_path_may_be_stripped_by_the_proxy_or_not,
+] sqlite [
     the_document_is_the_same_everywhere,
     the_document_promises_what_generators_need,
     the_page_loads_nothing_from_elsewhere,
     browsers_of_named_origins_may_call,
-    a_public_address_is_what_answers_name,
-    a_sub_path_may_be_stripped_by_the_proxy_or_not,
     a_preflight_passes_the_name_check_like_everything,
     the_examples_are_real_answers,
 ]);

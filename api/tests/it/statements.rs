@@ -3,18 +3,15 @@
 use super::support::Engine;
 use super::support::prelude::*;
 
-<<<<<<< HEAD
-tests!(both [each_path_costs_the_statements_it_promises, a_key_that_others_used_costs_what_any_other_costs]);
-=======
 tests!(both [
     each_path_costs_the_statements_it_promises,
+    a_key_that_others_used_costs_what_any_other_costs,
     the_journal_tells_of_every_call_and_of_nobody,
 ] postgres [
     no_answer_waits_for_the_journal,
 ]);
 
 const JOURNAL: &str = "SELECT count(*) AS n FROM attempt_journal";
->>>>>>> 1ed97c4 (The journal: that it tells of every call and of nobody, and that no answer waits for it, are tests)
 
 /// What the metrics themselves read: the runs of the jobs, and the number of unknown keys.
 const METRICS: u64 = 2;
@@ -53,7 +50,6 @@ async fn each_path_costs_the_statements_it_promises(case: &Case) {
     assert_eq!(statements(&other).await - before - METRICS, 2, "a cold replay is one insert that does nothing, and one read");
 }
 
-<<<<<<< HEAD
 /// B06, B20: what one caller does tells nothing of what another one has under the same key: the work is the same, statement by statement.
 async fn a_key_that_others_used_costs_what_any_other_costs(case: &Case) {
     let upstream = case.upstream().await;
@@ -103,7 +99,8 @@ async fn a_key_that_others_used_costs_what_any_other_costs(case: &Case) {
         least
     };
     assert_eq!(fresh(true).await, fresh(false).await);
-=======
+}
+
 async fn the_journal_tells_of_every_call_and_of_nobody(case: &Case) {
     let (upstream, service) = case.started().await;
     let (key, body) = (case.key(), changed(&case.body(), json!({"note": "for hanako"})));
@@ -125,5 +122,4 @@ async fn no_answer_waits_for_the_journal(case: &Case) {
     }
     blocked.release().await;
     eventually("the journal catches up", async || (case.database.number(JOURNAL).await == 100).then_some(())).await;
->>>>>>> 1ed97c4 (The journal: that it tells of every call and of nobody, and that no answer waits for it, are tests)
 }
