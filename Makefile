@@ -8,6 +8,9 @@ export RUST_TEST_THREADS ?= 4
 
 CARGO_DENY_VERSION := 0.20.2
 
+# The same storm every time; more of it by make chaos.
+SHORT_STORM := CHAOS_SECONDS=10 CHAOS_SEED=1 CHAOS_FAULTS= cargo test -q -p api --test chaos -- --test-threads=1
+
 .PHONY: help build test test-contract test-clients test-browser lint lint-openapi openapi chaos bench backlog deny-installed
 
 help: ## list the targets
@@ -16,8 +19,8 @@ help: ## list the targets
 build: ## build every binary
 	cargo build --workspace
 
-test: build ## run all tests, on SQLite and on PostgreSQL, and Swagger UI in a browser (what is missing is installed on Debian)
-	.ci/with-postgres cargo test --workspace
+test: build ## run all tests and a short storm, on SQLite and on PostgreSQL, and Swagger UI in a browser (what is missing is installed on Debian)
+	.ci/with-postgres bash -c 'cargo test --workspace && $(SHORT_STORM)'
 	timeout 10m .ci/browser
 
 test-contract: ## run schemathesis against the server, on SQLite and on PostgreSQL (SECONDS_EACH=600 for longer)

@@ -45,6 +45,14 @@ impl Behaviour {
     /// For as long as a fault wants to see how often it is tried.
     pub const OUT_OF_ORDER: Self = Self { name: "out of order", says: Says::Page(503), effect: Effect::None, ..Self::GOOD };
 
+    /// The same for look-ups.
+    pub const BEHIND_GATEWAY: Self = Self { name: "met the same gateway again", says: Says::Page(404), effect: Effect::None, ..Self::GOOD };
+
+    /// Whether all was done, and nobody can tell.
+    pub fn loses_its_answer(self) -> bool {
+        self.effect == Effect::Now && self.says != Says::TheTruth
+    }
+
     /// Whether nothing was done, and nobody can tell.
     pub fn tells_nothing(self) -> bool {
         self.effect == Effect::None && !matches!(self.says, Says::TheTruth | Says::Status(_))

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::net::TcpListener;
 
+use super::asked::Asked;
 use super::behaviour::{Behaviour, Effect, Says};
 use super::bookings::{Booking, Memory, Said};
 use super::database::Database;
@@ -15,7 +16,7 @@ use super::lease;
 use super::ledger::Ledger;
 use super::sends::Sent;
 use super::traps::{Traps, When};
-use super::wire::{Message, Unframed, Wire};
+use super::wire::{Unframed, Wire};
 
 /// What it offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,43 +42,6 @@ struct Inner {
     coming: AtomicUsize,
     traps: Traps,
     database: Arc<Database>,
-}
-
-/// A request that arrived.
-#[derive(Clone)]
-pub struct Asked {
-    pub method: String,
-    /// The last part of the path.
-    pub reference: String,
-    pub key: String,
-    pub body: Value,
-}
-
-impl Asked {
-    fn new(message: &Message) -> Self {
-        let mut words = message.start_line.split(' ');
-        let method = words.next().unwrap_or_default().to_owned();
-        let reference = words.next().and_then(|path| path.rsplit('/').next()).unwrap_or_default().to_owned();
-        let key = message.header("idempotency-key").unwrap_or_default().to_owned();
-        Self { method, reference, key, body: serde_json::from_slice(&message.body).unwrap_or_default() }
-    }
-
-    pub fn text(&self, name: &str) -> String {
-        self.body[name].as_str().unwrap_or_default().to_owned()
-    }
-
-    fn is_scarce(&self) -> bool {
-        self.text("item_code").starts_with("SCARCE")
-    }
-
-    /// What is sold out is never done, however often it is asked for; what is scarce is refused at times.
-    fn is_refused(&self, behaviour: Behaviour) -> bool {
-        match self.method.as_str() {
-            "POST" => self.text("item_code").starts_with("SOLD-OUT") || (self.is_scarce() && behaviour.is_out_of_stock),
-            "PATCH" => self.body["quantity"] == 13,
-            _ => false,
-        }
-    }
 }
 
 impl BookingSystem {
@@ -124,6 +88,16 @@ impl BookingSystem {
         }
     }
 
+    /// Look-ups of this reference meet a gateway's page, until it is called again.
+    pub fn be_behind_gateway(&self, reference: &str, behind: bool) {
+        let mut memory = self.memory();
+        if behind {
+            memory.behind_gateway.insert(reference.to_owned());
+        } else {
+            memory.behind_gateway.remove(reference);
+        }
+    }
+
     /// Whether something it was asked for may still take effect.
     pub fn has_more_to_come(&self) -> bool {
         self.0.coming.load(Ordering::SeqCst) > 0 || self.memory().sends.has_more_to_come()
@@ -152,6 +126,10 @@ impl BookingSystem {
     /// By what is asked for and how often it was, not by when: so a seed means the same on a slow machine.
     fn behaviour(&self, asked: &Asked) -> Behaviour {
         let (what, times) = self.memory().nth(asked);
+        // Goes on into the calm: it ends by itself.
+        if asked.method == "GET" && self.memory().behind_gateway.contains(&asked.reference) {
+            return Behaviour::BEHIND_GATEWAY;
+        }
         if self.0.calm.load(Ordering::SeqCst) {
             return Behaviour::GOOD;
         }
@@ -191,6 +169,9 @@ impl BookingSystem {
             self.0.traps.spring(&When::Sent { reference: reference.clone() }, &reference, process).await;
             if behaviour.tells_nothing() && self.0.mode.deduplicates {
                 self.0.traps.spring(&When::Unknown, &reference, process).await;
+            }
+            if behaviour.loses_its_answer() && self.0.mode.looks_up {
+                self.0.traps.spring(&When::Lost, &reference, process).await;
             }
         }
         tokio::time::sleep(Duration::from_millis(behaviour.wait_ms)).await;

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::booking::{Asked, Mode};
+use super::asked::Asked;
+use super::booking::Mode;
 use super::sends::Sends;
 
 /// A booking that really exists there.
@@ -25,6 +26,8 @@ pub struct Memory {
     pub sends: Sends,
     /// References for which it is out of order.
     pub out_of_order: BTreeSet<String>,
+    /// References of which only a gateway speaks.
+    pub behind_gateway: BTreeSet<String>,
     /// Keys of changes that took effect.
     changed: BTreeSet<String>,
     /// How often each thing was asked for.

@@ -30,6 +30,8 @@ pub enum Fault {
     CutWhenBooked,
     /// A worker tries again and again, and its database is silent meanwhile: for longer than its lease.
     SilentWhileTrying,
+    /// A booking whose answer was lost is looked up, and a gateway answers in its own name that it knows no such page.
+    Gateway,
     /// Everybody's writes wait.
     Lock,
     /// PostgreSQL ends every session.
@@ -62,6 +64,7 @@ pub fn all() -> Vec<(u64, &'static str, Fault)> {
         (6, "late-refusal", Fault::LateRefusal),
         (5, "cut-when-booked", Fault::CutWhenBooked),
         (4, "silent-while-trying", Fault::SilentWhileTrying),
+        (2, "gateway", Fault::Gateway),
         (2, "lock", Fault::Lock),
         (1, "sessions", Fault::Sessions),
     ];
@@ -90,14 +93,14 @@ impl Fault {
                 matches!(engine, Engine::Postgres)
             }
             Self::Sessions | Self::Wire(Side::Database, _) => matches!(engine, Engine::Postgres),
-            Self::Kill | Self::Stop | Self::Pause | Self::Lock | Self::Wire(Side::Booking, _) => true,
+            Self::Kill | Self::Stop | Self::Pause | Self::Gateway | Self::Lock | Self::Wire(Side::Booking, _) => true,
         }
     }
 
     /// What it keeps a process from.
     pub const fn kind(self) -> Kind {
         match self {
-            Self::Kill | Self::Stop | Self::Pause | Self::Sleep | Self::Wire(Side::Booking, _) => Kind::Sending,
+            Self::Kill | Self::Stop | Self::Pause | Self::Sleep | Self::Gateway | Self::Wire(Side::Booking, _) => Kind::Sending,
             Self::Sessions | Self::CutWhenBooked | Self::Wire(Side::Database, Damage::Cut) => Kind::Sudden,
             Self::Silence | Self::Deaf | Self::LateRefusal | Self::SilentWhileTrying | Self::Lock | Self::Wire(Side::Database, _) => {
                 Kind::Storing

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::booking::Asked;
+use super::asked::Asked;
 use super::database::Database;
 use super::ledger::Ledger;
 use super::troubles::Kind;

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a test that cannot go on says so and stops")]
 
 mod arguments;
+mod asked;
 mod behaviour;
 mod booking;
 mod bookings;

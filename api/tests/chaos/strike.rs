@@ -23,7 +23,7 @@ pub async fn strike(world: &World, dice: &mut Dice, fault: Fault) -> bool {
     let hold = Duration::from_millis(dice.between(HOLD_MS.0, HOLD_MS.1));
     let mut length = |(least, most)| Duration::from_millis(dice.between(least, most));
     // Those that wait for their moment say themselves when it has come.
-    let waits = matches!(fault, Fault::LateRefusal | Fault::CutWhenBooked | Fault::SilentWhileTrying);
+    let waits = matches!(fault, Fault::LateRefusal | Fault::CutWhenBooked | Fault::SilentWhileTrying | Fault::Gateway);
     let _trouble = (!waits).then(|| world.ledger.troubles.begin(fault.kind(), (!fault.befalls_all()).then_some(process.name.as_str())));
     match (fault, process.database_link.as_ref()) {
         (Fault::Kill | Fault::Stop | Fault::Pause, _) => {
@@ -48,6 +48,7 @@ pub async fn strike(world: &World, dice: &mut Dice, fault: Fault) -> bool {
         (Fault::LateRefusal, Some(_)) => refuse_late(world).await,
         (Fault::CutWhenBooked, Some(_)) => cut_when_booked(world).await,
         (Fault::SilentWhileTrying, Some(_)) => be_silent_while_trying(world).await,
+        (Fault::Gateway, _) => hide_behind_a_gateway(world).await,
         (Fault::Lock, _) => world.database.block_writes(hold * 3).await,
         (Fault::Sessions, _) => {
             world.database.end_sessions().await;
@@ -122,6 +123,17 @@ async fn be_silent_while_trying(world: &World) -> bool {
     let silent = wire.be_until(Manner::Hold, trying).await;
     world.booking.be_out_of_order(&reference, false);
     silent.is_some()
+}
+
+/// For longer than it takes until "not there" would be believed, if that were what the page says.
+async fn hide_behind_a_gateway(world: &World) -> bool {
+    let Some(lost) = world.booking.traps().wait(When::Lost, SOON).await else { return false };
+    let reference = lost.reference.clone();
+    world.booking.be_behind_gateway(&reference, true);
+    drop(lost);
+    tokio::time::sleep(TAKEN_OVER).await;
+    world.booking.be_behind_gateway(&reference, false);
+    true
 }
 
 fn linked<'a>(world: &'a World, name: &str) -> Option<(&'a Process, &'a Proxy)> {

@@ -14,6 +14,8 @@ pub enum When {
     Refused,
     /// Some process is about to learn nothing of what it sent, which may be sent again.
     Unknown,
+    /// Some process has booked, and is about to learn nothing of it.
+    Lost,
     /// A booking was sent under this reference.
     Sent { reference: String },
 }
