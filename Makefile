@@ -48,7 +48,7 @@ bench: ## run the benchmarks, on SQLite and on PostgreSQL (BENCH="--seconds 10 -
 	.ci/with-postgres cargo bench -p api --bench requests -- $(BENCH)
 
 backlog: ## clear 10,000 stale leases and 200,000 expired keys beside live requests (BACKLOG="--expired 2000000 --database postgres")
-	cargo build --release --workspace
+	cargo build --release -p jobs
 	.ci/with-postgres cargo bench -p api --bench backlog -- $(BACKLOG)
 
 chaos: build ## break everything at random and compare (SECONDS=60 SEED=7 DB=sqlite FAULTS=kill,pause)

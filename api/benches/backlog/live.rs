@@ -66,7 +66,7 @@ pub async fn run(port: u16, rate: u64, length: Duration) -> Figures {
 
 async fn send(port: u16, rate: u64, over: Arc<AtomicBool>) -> Figures {
     // Idle connections: a request whose turn has come takes one, and opens one where all are taken.
-    let idle = Arc::new(Mutex::new(Vec::<TcpStream>::new()));
+    let idle = Arc::new(Mutex::new(Vec::<(TcpStream, Instant)>::new()));
     let mut due = tokio::time::interval(Duration::from_micros(1_000_000 / rate));
     let mut running = tokio::task::JoinSet::new();
     while !over.load(Ordering::SeqCst) {
@@ -74,15 +74,17 @@ async fn send(port: u16, rate: u64, over: Arc<AtomicBool>) -> Figures {
         let at = due.tick().await.into_std();
         let idle = Arc::clone(&idle);
         running.spawn(async move {
-            let taken = idle.lock().await.pop();
+            // One that is idle for long may just be closed by the server.
+            let taken = idle.lock().await.pop().filter(|(_, since)| since.elapsed() < Duration::from_secs(2));
             let mut stream = match taken {
-                Some(stream) => stream,
+                Some((stream, _)) => stream,
                 None => TcpStream::connect(("127.0.0.1", port)).await.expect("a connection to the server"),
             };
             let key = format!("live-{:016x}", KEYS.fetch_add(1, Ordering::Relaxed));
             let status = exchange(&mut stream, &key).await;
-            idle.lock().await.push(stream);
-            (Instant::now() - at, status)
+            let answered = Instant::now();
+            idle.lock().await.push((stream, answered));
+            (answered - at, status)
         });
     }
     let mut figures = Figures::default();
