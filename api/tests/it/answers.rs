@@ -88,7 +88,7 @@ async fn a_key_in_progress_answers_409_to_its_request_and_422_to_any_other(case:
 /// B29
 async fn a_lapsed_key_is_taken_over_by_the_next_retry(case: &Case) {
     let upstream = case.upstream().await;
-    let service = case.api(&upstream).set("SCHEDULER", "off").start().await;
+    let service = case.api(&upstream).set("SCHEDULER", "off").set("LEASE", "2s").start().await;
     let (key, body) = (case.key(), case.body());
     upstream.on_post(&body, [vec![Book, Silence], vec![Answer]]);
     let _lost = service.post(&key, &body).sent().await.unwrap();

@@ -218,7 +218,7 @@ async fn nothing_changes_what_is_over(case: &Case) {
 /// The process dies while its change is under way; the change takes effect there or not.
 async fn a_change_cut_short_by_a_crash_is_finished_by_the_job(case: &Case) {
     let upstream = case.upstream().await;
-    let service = case.api(&upstream).set("BOOKING_TIMEOUT", "5s").start().await;
+    let service = case.api(&upstream).set("LEASE", "2s").set("BOOKING_TIMEOUT", "5s").start().await;
     let first = reserved(case, &service).await;
     let key = case.key();
     upstream.on_change([vec![Silence], vec![Answer]]);
@@ -239,7 +239,7 @@ async fn a_change_cut_short_by_a_crash_is_finished_by_the_job(case: &Case) {
 
 async fn a_cancellation_cut_short_by_a_crash_is_finished_by_the_job(case: &Case) {
     let upstream = case.upstream().await;
-    let service = case.api(&upstream).set("BOOKING_TIMEOUT", "5s").start().await;
+    let service = case.api(&upstream).set("LEASE", "2s").set("BOOKING_TIMEOUT", "5s").start().await;
     let first = reserved(case, &service).await;
     upstream.on_change([vec![Silence], vec![Answer]]);
     let _lost = service.delete(&first.id()).sent().await.unwrap();

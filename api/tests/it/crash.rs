@@ -158,7 +158,7 @@ async fn killed_before_the_finalize_the_job_finds_the_booking(case: &Case) {
 /// The process stands still while another one takes its key over, and wakes up with an answer in hand.
 async fn paused_beyond_its_lease_a_worker_changes_nothing_any_more(case: &Case) {
     let upstream = case.upstream().await;
-    let setup = || case.api(&upstream).set("BOOKING_TIMEOUT", "10s").set("ANSWER_WITHIN", "20s").set("SCHEDULER", "off");
+    let setup = || case.api(&upstream).set("LEASE", "2s").set("BOOKING_TIMEOUT", "10s").set("ANSWER_WITHIN", "20s").set("SCHEDULER", "off");
     let (one, two) = (setup().start().await, setup().start().await);
     let (key, body) = (case.key(), case.body());
     upstream.on_post(&body, [vec![Book, Gate("answer the sleeper"), Answer], vec![Answer]]);

@@ -66,7 +66,7 @@ impl Load {
 /// Two processes on the cluster, and a booking system that would book a second send a second time.
 async fn started(case: &Case, cluster: &Cluster) -> (Upstream, Vec<Service>) {
     let upstream = case.upstream_that(false, true).await;
-    let setup = || case.api(&upstream).set("DATABASE_URL", cluster.url()).set("DATABASE_ACQUIRE_TIMEOUT", "2s");
+    let setup = || case.api(&upstream).set("DATABASE_URL", cluster.url()).set("LEASE", "2s").set("DATABASE_ACQUIRE_TIMEOUT", "2s");
     let services = vec![setup().start().await, setup().start().await];
     (upstream, services)
 }

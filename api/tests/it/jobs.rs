@@ -110,7 +110,7 @@ async fn one_scheduler_dies_the_other_goes_on(case: &Case) {
     let keys = abandoned(case, &upstream, 6).await;
     // The first to take the keys over hangs in its look-ups and is killed there.
     upstream.on_lookup((0..6).map(|_| vec![Silence]).chain([vec![Answer]]));
-    let one = case.jobs(&upstream).set("BOOKING_TIMEOUT", "20s").set("ANSWER_WITHIN", "20s").spawn();
+    let one = case.jobs(&upstream).set("LEASE", "2s").set("BOOKING_TIMEOUT", "20s").set("ANSWER_WITHIN", "20s").spawn();
     eventually("the first job asks", async || upstream.requests("GET").first().cloned()).await;
     let two = case.api(&upstream).start().await;
     one.kill_9();

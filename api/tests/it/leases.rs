@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 tests!(both [
     a_dead_worker_keeps_its_key_for_the_rest_of_its_lease_and_no_longer,
+    a_claim_that_took_most_of_its_lease_is_renewed_before_the_call,
     an_answer_is_stored_as_soon_as_the_database_lets_it,
     a_completed_key_without_an_answer_is_flagged_and_harms_nobody_else,
     a_herd_on_one_key_is_spread_and_costs_nobody_else,
@@ -55,6 +56,22 @@ async fn a_dead_worker_keeps_its_key_for_the_rest_of_its_lease_and_no_longer(cas
         assert_eq!((reply.status, upstream.bookings_of(&body).len()), (201, 1), "{reply:?}");
         case.expect_no_orphans(&upstream, &service).await;
     }
+}
+
+/// The database lets the claim wait until too little of the lease is left to send: that is no reason to refuse the caller.
+async fn a_claim_that_took_most_of_its_lease_is_renewed_before_the_call(case: &Case) {
+    let upstream = case.upstream().await;
+    let setup = case.api(&upstream).set("LEASE", "6s").set("BOOKING_CONNECT_TIMEOUT", "3s").set("BOOKING_TIMEOUT", "5s");
+    let service = setup.set("DATABASE_ACQUIRE_TIMEOUT", "20s").start().await;
+    let (key, body) = (case.key(), case.body());
+    let blocked = case.database.block_writes().await;
+    let first = service.post(&key, &body).in_flight();
+    pass(4000).await;
+    blocked.release().await;
+    let first = first.await.unwrap();
+    first.expect_created();
+    assert_eq!(service.key_record(&key).await.unwrap()["attempt"], 1);
+    assert_eq!(upstream.posts(&body).len(), 1);
 }
 
 /// B34: for a while nothing can be written, but not for as long as the lease: the first caller gets the answer, from the first attempt.

@@ -21,7 +21,7 @@ async fn a_panic_before_the_work_is_an_answer(case: &Case) {
 /// The caller is told what is known, and whoever comes next finds the booking.
 async fn a_panic_during_the_work_is_a_lapsed_lease(case: &Case) {
     let upstream = case.upstream().await;
-    let service = case.api(&upstream).set("PANIC_AT", "book:after").start().await;
+    let service = case.api(&upstream).set("LEASE", "2s").set("PANIC_AT", "book:after").start().await;
     let (key, body) = (case.key(), case.body());
     service.post(&key, &body).await.expect_problem(503, "outcome-pending");
     let reply = service.settle(&key, &body).await;

@@ -148,7 +148,7 @@ async fn a_waiter_goes_on_when_the_key_is_freed(case: &Case) {
 
 async fn a_waiter_takes_over_when_the_lease_lapses(case: &Case) {
     let upstream = case.upstream().await;
-    let service = case.api(&upstream).set("SCHEDULER", "off").start().await;
+    let service = case.api(&upstream).set("SCHEDULER", "off").set("LEASE", "2s").start().await;
     let (key, body) = (case.key(), case.body());
     upstream.on_post(&body, [vec![Book, Silence], vec![Answer]]);
     let _lost = service.post(&key, &body).sent().await.unwrap();

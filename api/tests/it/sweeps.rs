@@ -78,7 +78,7 @@ async fn a_scheduler_that_starts_beside_a_dead_one_does_its_work(case: &Case) {
     let upstream = case.upstream().await;
     let keys = abandoned(case, &upstream, 4).await;
     upstream.on_lookup([vec![Silence]]);
-    let dead = case.jobs(&upstream).set("BOOKING_TIMEOUT", "20s").set("ANSWER_WITHIN", "20s").spawn();
+    let dead = case.jobs(&upstream).set("LEASE", "2s").set("BOOKING_TIMEOUT", "20s").set("ANSWER_WITHIN", "20s").spawn();
     eventually("it is in the middle of its run", async || (upstream.requests("GET").len() >= 4).then_some(())).await;
     dead.kill_9();
     upstream.on_lookup([vec![Answer]]);

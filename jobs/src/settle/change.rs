@@ -27,7 +27,7 @@ impl Attempt<'_> {
             },
         };
         loop {
-            if !self.has_lease_to_send() {
+            if !self.has_lease_to_send().await {
                 return self.cannot_tell().await;
             }
             match self.round(details.as_ref()).await {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use entity::database::Database;
 use entity::lifecycle::{Lease, Renewed, renew};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::Assignment;
@@ -14,6 +15,7 @@ use crate::boot_clock::{BootInstant, millis};
 #[derive(Debug, Clone)]
 pub(super) struct LeaseClock {
     inner: Arc<Mutex<Inner>>,
+    renewed: Arc<Notify>,
     lost: CancellationToken,
     closed: CancellationToken,
 }
@@ -26,12 +28,13 @@ struct Inner {
 }
 
 impl LeaseClock {
-    /// Starts the heartbeat: every third of a lease.
+    /// Starts the heartbeat: every third of a lease, the first counted from before the claim was sent.
     pub(super) fn start(db: &Database, assignment: &Assignment, lease: Duration) -> Self {
         // An unknown key that is looked at again carries a lease without being in progress.
         let left_ms = assignment.work.record.lease_left_ms().unwrap_or_else(|| millis(lease));
         let clock = Self {
             inner: Arc::new(Mutex::new(Inner { deadline: assignment.counted_from.plus_ms(left_ms), closed: false })),
+            renewed: Arc::default(),
             lost: CancellationToken::new(),
             closed: CancellationToken::new(),
         };
@@ -42,6 +45,23 @@ impl LeaseClock {
     /// What is left by our own clock.
     pub(super) fn left_ms(&self) -> i64 {
         self.inner().deadline.left_ms()
+    }
+
+    /// Whether more than `least_ms` is left. After a claim that took long too little may be: then the heartbeat is about to mend that, and
+    /// is waited for until the lease is over.
+    pub(super) async fn has_left(&self, least_ms: i64) -> bool {
+        loop {
+            // Listens before it looks, so that no renewal is missed.
+            let renewed = self.renewed.notified();
+            let left_ms = self.left_ms();
+            if left_ms > least_ms {
+                return true;
+            }
+            let left = Duration::from_millis(u64::try_from(left_ms).unwrap_or(0));
+            if tokio::time::timeout(left, renewed).await.is_err() {
+                return false;
+            }
+        }
     }
 
     /// Returns once the lease is known to be somebody else's; never after [`LeaseClock::close`] said it is ours.
@@ -67,15 +87,21 @@ impl LeaseClock {
     }
 
     async fn beat(self, db: Database, lease: Lease, length: Duration) {
+        let left = Duration::from_millis(u64::try_from(self.left_ms()).unwrap_or(0));
+        let mut pause = left.saturating_sub(length * 2 / 3);
         loop {
             tokio::select! {
                 () = self.closed.cancelled() => return,
-                () = tokio::time::sleep(length / 3) => {}
+                () = tokio::time::sleep(pause) => {}
             }
+            pause = length / 3;
             // A statement is never abandoned half-way: a dropped one could leave a pooled connection in a transaction.
             let sent = BootInstant::now();
             match renew(&db, &lease, millis(length)).await {
-                Ok(Renewed::Extended) => self.inner().deadline = sent.plus_ms(millis(length)),
+                Ok(Renewed::Extended) => {
+                    self.inner().deadline = sent.plus_ms(millis(length));
+                    self.renewed.notify_waiters();
+                }
                 Ok(Renewed::LeaseLost) => {
                     let inner = self.inner();
                     if !inner.closed {

@@ -45,9 +45,12 @@ impl Attempt<'_> {
 
     /// One send; the outcome, or what to do next.
     async fn send(&mut self, details: &Details) -> Result<Outcome, Step> {
+        if !self.has_lease_to_send().await {
+            return Err(Step::Stop);
+        }
         let began = BootInstant::now();
         let before = self.situation();
-        if !self.has_lease_to_send() || !before.may_send(self.absent) {
+        if !before.may_send(self.absent) {
             return Err(Step::Stop);
         }
         self.absent = false;
