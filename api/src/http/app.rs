@@ -1,4 +1,4 @@
-//! All routes and what every request passes, outside in: CORS, security headers, the root, the name check, routes.
+//! All routes and what every request passes, outside in: security headers, CORS, the root, the name check, routes.
 
 use std::sync::Arc;
 
@@ -77,8 +77,8 @@ pub fn app(service: Arc<Service>, settings: AppSettings) -> impl Endpoint<Output
     let sub_path = settings.public_base.split_once("://").and_then(|(_, rest)| rest.find('/').map(|at| rest[at..].to_owned()));
     let inner = routes.data(Arc::clone(&service)).data(settings.body).data(Stopping(settings.stopping)).with_if(settings.open, HostGuard);
     Root { inner, service, paths: known_paths(), public_base: settings.public_base, sub_path: sub_path.unwrap_or_default() }
-        .with(SecurityHeaders)
         .with(Cors::new(settings.cors_origins))
+        .with(SecurityHeaders)
         .map_to_response()
 }
 

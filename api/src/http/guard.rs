@@ -1,6 +1,6 @@
 //! What every answer and every request passes whatever its route: name check, security headers, CORS.
 //!
-//! Order, outside in: [`Cors`], [`SecurityHeaders`] (both turn errors into answers, so that errors carry the headers too),
+//! Order, outside in: [`SecurityHeaders`], [`Cors`] (both turn errors into answers, so that errors carry the headers too),
 //! the conversion of errors into problems, [`HostGuard`], routes.
 
 use std::net::{Ipv4Addr, Ipv6Addr};

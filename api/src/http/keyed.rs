@@ -121,9 +121,9 @@ async fn answer_patiently(
     operation: &impl KeyedOperation,
 ) -> Result<Outgoing, Problem> {
     let mut waiter = service.waiting.enter(keyed.digest());
-    let mut blocked = 0;
+    let (mut admitted, mut blocked) = (false, 0);
     loop {
-        match claim(service, keyed, operation).await? {
+        match claim(service, keyed, operation, &mut admitted).await? {
             Claim::Begun(record, told) => return first_answer(service, patience, operation, &record, told).await,
             Claim::Is(Claimed::Completed(record)) => return replay(service, record),
             Claim::Is(Claimed::InProgress(record)) => {
@@ -179,19 +179,25 @@ async fn first_answer(
             match service.storage(async move { lifecycle::find(&db, &digest).await }).await {
                 Ok(Some(record)) if matches!(record.state, State::Completed { .. }) && !record.is_expired() => replay(service, record),
                 Ok(Some(_) | None) => Err(outcome_pending(record)),
-                // Something may have been sent by now: no answer from the storage is no "nothing was done".
-                Err(problem) if problem.code() == Code::StorageUnavailable => Err(outcome_pending(record)),
-                Err(problem) => Err(problem),
+                Err(problem) => Err(since_claimed(problem, record)),
             }
         }
     }
 }
 
 async fn accepted(patience: &Patience, operation: &impl KeyedOperation, record: &Record) -> Result<Outgoing, Problem> {
-    let mut outgoing = operation.accepted(record).await?;
+    let mut outgoing = operation.accepted(record).await.map_err(|problem| since_claimed(problem, record))?;
     outgoing.preference_applied = patience.applied(true);
     outgoing.retry_after_s = Some(1);
     Ok(outgoing)
+}
+
+/// Something may have been sent by now: no answer from the storage is no "nothing was done".
+fn since_claimed(problem: Problem, record: &Record) -> Problem {
+    match problem.code() {
+        Code::StorageUnavailable => outcome_pending(record),
+        _ => problem,
+    }
 }
 
 fn replay(service: &Service, record: Record) -> Result<Outgoing, Problem> {

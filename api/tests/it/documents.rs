@@ -121,6 +121,9 @@ async fn browsers_of_named_origins_may_call(case: &Case) {
     assert_eq!(allowed.header("access-control-allow-origin"), Some("https://shop.example"));
     let headers = allowed.header("access-control-allow-headers").unwrap_or_default().to_lowercase();
     assert!(headers.contains("idempotency-key") && headers.contains("if-match"), "{headers}");
+    for header in ["x-content-type-options", "referrer-policy", "x-frame-options", "content-security-policy", "cache-control"] {
+        assert!(allowed.header(header).is_some(), "an answer without {header}: {:?}", allowed.message.headers);
+    }
     assert_eq!(preflight("https://other.example").await.header("access-control-allow-origin"), None);
 
     let reply = service.post(&case.key(), &case.body()).header("Origin", "https://shop.example").await;

@@ -98,6 +98,10 @@ async fn the_rate_limit_counts_neither_replays_nor_refusals(case: &Case) {
         service.post(&key, &body).await.expect_replay_of(&first);
         service.post(&key, &changed(&body, json!({"quantity": 2}))).await.expect_problem(422, "key-reused");
         service.request("POST", "/reservations").key(&case.key()).body("{").await.expect_problem(400, "request-invalid");
+        // What is refused for the reservation's sake makes no key either.
+        let change = json!({"quantity": 2});
+        service.patch(&first.id(), &case.key(), "\"old\"", &change).await.expect_problem(412, "version-stale");
+        service.patch(&case.key(), &case.key(), "*", &change).await.expect_problem(404, "not-found");
     }
     service.post(&case.key(), &case.body()).await.expect_created();
     service.post(&case.key(), &case.body()).await.expect_created();

@@ -2,12 +2,15 @@
 
 use super::support::Engine;
 use super::support::prelude::*;
+use super::support::service::Setup;
 use sea_orm::ConnectionTrait;
+use std::time::{Duration, Instant};
 
 tests!(both [
     without_storage_nothing_is_booked,
     a_busy_database_only_makes_things_slower,
     an_answer_that_cannot_be_written_yet_is_written_later,
+    a_caller_whose_answer_cannot_be_stored_is_told_at_the_end_of_the_lease,
     no_connection_is_held_while_the_booking_system_thinks,
     stored_answers_keep_their_bytes,
     who_cannot_write_is_not_ready,
@@ -18,6 +21,8 @@ tests!(both [
     a_finalize_whose_acknowledgement_is_lost_is_read_back,
     a_cut_connection_is_replaced,
     a_standby_is_not_ready,
+    a_caller_whose_lease_was_lost_hears_the_one_answer_or_none,
+    what_is_under_way_is_not_told_as_nothing_done,
 ]);
 
 /// B37: every statement that reads works, and none that writes.
@@ -81,6 +86,28 @@ async fn without_storage_nothing_is_booked(case: &Case) {
     assert_eq!((reply.status, upstream.posts(&body).len()), (201, 1));
 }
 
+/// B37: who would be shown the reservation while its change goes on cannot be, and is not told that nothing was sent.
+async fn what_is_under_way_is_not_told_as_nothing_done(case: &Case) {
+    let upstream = case.upstream().await;
+    let link = case.database.link().await;
+    let setup = case.api(&upstream).set("DATABASE_ACQUIRE_TIMEOUT", "1s").set("LEASE", "30s").set("BOOKING_TIMEOUT", "20s");
+    let service = setup.start().await;
+    let made = service.post(&case.key(), &case.body()).await;
+    made.expect_created();
+    upstream.on_change([vec![Gate("go on"), Answer]]);
+    let change = service.patch(&made.id(), &case.key(), &made.etag(), &json!({"quantity": 2}));
+    let first = change.clone().prefer("wait=2").in_flight();
+    eventually("the change arrives", async || upstream.requests("PATCH").into_iter().next()).await;
+    link.down();
+    let told = first.await.unwrap();
+    told.expect_problem(503, "outcome-pending");
+    link.up().await;
+    upstream.open_gate("go on");
+    let changed = change.until_final().await;
+    assert_eq!((changed.status, &changed.json()["quantity"]), (200, &json!(2)));
+    assert_eq!(upstream.requests("PATCH").len(), 1);
+}
+
 /// B48
 async fn a_busy_database_only_makes_things_slower(case: &Case) {
     let upstream = case.upstream().await;
@@ -116,6 +143,81 @@ async fn an_answer_that_cannot_be_written_yet_is_written_later(case: &Case) {
     assert_eq!((reply.status, reply.id()), (201, booking.reference));
     assert!(first.status != 201 || first.stored_part() == reply.stored_part());
     assert_eq!(upstream.bookings_of(&body).len(), 1);
+    case.expect_no_orphans(&upstream, &service).await;
+}
+
+/// B34: the storage is away from before the answer until after the lease. The caller hears when the lease is over, and not only when it
+/// would be answered at the latest, that the outcome is pending; a retry gets the true answer.
+async fn a_caller_whose_answer_cannot_be_stored_is_told_at_the_end_of_the_lease(case: &Case) {
+    let upstream = case.upstream().await;
+    if case.engine == Engine::Postgres {
+        case.database.link().await;
+    }
+    let setup = case.api(&upstream).set("DATABASE_ACQUIRE_TIMEOUT", "1s").set("LEASE", "3s").set("BOOKING_TIMEOUT", "20s");
+    let service = setup.set("ANSWER_WITHIN", "60s").start().await;
+    let (key, body) = (case.key(), case.body());
+    upstream.on_post(&body, [vec![Gate("answer now"), Answer]]);
+    let first = service.post(&key, &body).in_flight();
+    upstream.post_arrives(&body).await;
+    let blocked = match case.engine {
+        Engine::Sqlite => Some(case.database.block_writes().await),
+        Engine::Postgres => {
+            case.database.link().await.down();
+            None
+        }
+    };
+    let began = Instant::now();
+    upstream.open_gate("answer now");
+    let booking = upstream.is_booked(&body).await;
+    let told = first.await.unwrap();
+    told.expect_problem(503, "outcome-pending");
+    assert!(told.retry_after() <= 3 && told.header("location").is_none(), "{told:?}");
+    // A lease, and a look whether somebody else knows the answer.
+    assert!(began.elapsed() < Duration::from_secs(20), "told after {:?}", began.elapsed());
+    service.post(&key, &body).await.expect_problem(503, "storage-unavailable");
+    match blocked {
+        Some(blocked) => blocked.release().await,
+        None => case.database.link().await.up().await,
+    }
+    let reply = service.settle(&key, &body).await;
+    assert_eq!((reply.status, reply.id()), (201, booking.reference));
+    assert_eq!((upstream.bookings_of(&body).len(), upstream.posts(&body).len()), (1, 1));
+    service.reservation(&reply.id()).await.expect_same_reservation(&reply);
+}
+
+/// B34: while the first process cannot reach the storage its lease lapses, and another one takes over and finishes. The first caller is
+/// told the one answer or that it is pending, never another one.
+async fn a_caller_whose_lease_was_lost_hears_the_one_answer_or_none(case: &Case) {
+    let upstream = case.upstream().await;
+    let settings = |setup: Setup| {
+        setup.set("LEASE", "3s").set("BOOKING_TIMEOUT", "20s").set("ANSWER_WITHIN", "60s").set("DATABASE_ACQUIRE_TIMEOUT", "1s")
+    };
+    let other = settings(case.api(&upstream)).start().await;
+    let link = case.database.link().await;
+    let service = settings(case.api(&upstream)).set("SCHEDULER", "off").start().await;
+    for away_until_the_answer in [false, true] {
+        let (key, body) = (case.key(), case.body());
+        let gate = if away_until_the_answer { "away" } else { "back before" };
+        upstream.on_post(&body, [vec![Gate(gate), Answer], vec![Answer]]);
+        let first = service.post(&key, &body).in_flight();
+        upstream.post_arrives(&body).await;
+        link.down();
+        let true_answer = other.settle(&key, &body).await;
+        assert_eq!(true_answer.status, 201);
+        if !away_until_the_answer {
+            // The next renewal finds out whose the key is.
+            link.up().await;
+            let told = first.await.unwrap();
+            told.expect_replay_of(&true_answer);
+            upstream.open_gate(gate);
+        } else {
+            upstream.open_gate(gate);
+            first.await.unwrap().expect_problem(503, "outcome-pending");
+            link.up().await;
+        }
+        service.post(&key, &body).until_final().await.expect_replay_of(&true_answer);
+        assert_eq!(upstream.bookings_of(&body).len(), 1);
+    }
     case.expect_no_orphans(&upstream, &service).await;
 }
 

@@ -29,25 +29,27 @@ pub(super) enum Claim {
 }
 
 /// Claims, and starts the work in the same task: from the claim on it goes on by itself, whatever becomes of this request.
-pub(super) async fn claim(service: &Arc<Service>, keyed: &Keyed, operation: &impl KeyedOperation) -> Result<Claim, Problem> {
+/// `admitted`: this request was counted already.
+pub(super) async fn claim(
+    service: &Arc<Service>,
+    keyed: &Keyed,
+    operation: &impl KeyedOperation,
+    admitted: &mut bool,
+) -> Result<Claim, Problem> {
     let digest = keyed.digest();
     let look_first = service.completed.contains_key(&digest);
     let guarded = !matches!(keyed.operation, Operation::Create);
-    let mut known = false;
+    let mut is_new = false;
     let find = async || {
         let db = service.db.clone();
         service.storage(async move { lifecycle::find(&db, &digest).await }).await.map_err(nothing_sent)
     };
     if guarded || (service.is_rate_limited() && !look_first) {
-        let record = find().await?;
-        known = record.is_some_and(|r| !r.is_expired());
-        if !known && service.is_rate_limited() {
-            service.admit(&keyed.account)?;
-        }
+        is_new = find().await?.is_none_or(|r| r.is_expired());
     }
     // A key that is known needs no guard: what can change its mind comes after the look-up.
-    let guard = match (guarded, known) {
-        (true, false) => match operation.guard().await {
+    let guard = match (guarded, is_new) {
+        (true, true) => match operation.guard().await {
             Ok(guard) => guard,
             // What the guard saw may be the work of this very key, claimed and done since it was looked up: then it is a replay.
             Err(problem) => match find().await? {
@@ -55,9 +57,14 @@ pub(super) async fn claim(service: &Arc<Service>, keyed: &Keyed, operation: &imp
                 Some(_) | None => return Err(problem),
             },
         },
-        (true, true) => Guard::Known,
+        (true, false) => Guard::Known,
         (false, _) => Guard::None,
     };
+    // After everything else: what is refused makes no key.
+    if is_new && !matches!(guard, Guard::Known) && !*admitted {
+        service.admit(&keyed.account)?;
+        *admitted = true;
+    }
     let new = keyed.new_key(service.settler.settings().lease, guard)?;
 
     let look_first = look_first || matches!(new.guard, Guard::Known);
