@@ -121,6 +121,12 @@ impl Request {
         self
     }
 
+    /// Somebody who listens on this port passes it on.
+    pub fn through(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
     pub fn token(mut self, token: &str) -> Self {
         self.token = Some(token.to_owned());
         self
