@@ -84,8 +84,13 @@ impl<T: StrictBody> ParsePayload for StrictJson<T> {
         check_media_type(request.headers())?;
         let limits = request.data::<BodyLimits>().copied().unwrap_or_default();
         let bytes = read_limited(request, body, limits.limit_bytes, limits.timeout).await?;
-        let content = parse_strict(&bytes).and_then(|value| T::validate(&value)).map_err(Problem::invalid)?;
-        Ok(Self(content))
+        let (value, mut faults) = strict::read(&bytes);
+        match value.as_ref().map(T::validate) {
+            Some(Ok(content)) if faults.is_empty() => return Ok(Self(content)),
+            Some(Err(more)) => faults.extend(more),
+            Some(Ok(_)) | None => {}
+        }
+        Err(Problem::invalid(faults).into())
     }
 }
 
@@ -95,7 +100,7 @@ impl_apirequest_for_payload!(StrictJson<T>, T: StrictBody);
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
     use super::*;
-    use crate::http::problem::Code;
+    use crate::http::{language::Language, problem::Code};
     use jobs::request::{Change, Details};
     use poem_openapi::ApiExtractor;
 
@@ -118,6 +123,13 @@ mod tests {
         let error = extract::<Details>(Some("application/json"), r#"{"quantity":1.0,"x":1}"#).await.unwrap_err();
         let problem = error.downcast_ref::<Problem>().unwrap();
         assert_eq!(problem.code(), Code::RequestInvalid);
+        // What the reading finds and what the validation finds, at once.
+        let faulty = r#"{"quantity":0,"note":"\u0000","x":1,"reserved_by":"b","reserved_by":"c"}"#;
+        let error = extract::<Details>(Some("application/json"), faulty).await.unwrap_err();
+        let told = error.downcast_ref::<Problem>().unwrap().to_response(Language::English, "").into_body().into_string().await.unwrap();
+        let told: Value = serde_json::from_str(&told).unwrap();
+        let pointers: Vec<_> = told["errors"].as_array().unwrap().iter().map(|e| e["pointer"].as_str().unwrap()).collect();
+        assert_eq!(pointers, ["/note", "/reserved_by", "/x", "/item_code", "/quantity"]);
         for content_type in [None, Some("text/plain"), Some("application/problem+json")] {
             assert_eq!(extract::<Details>(content_type, body).await.unwrap_err().status().as_u16(), 415);
         }

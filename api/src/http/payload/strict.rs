@@ -18,23 +18,30 @@ pub(super) const MAX_FAULTS: usize = 32;
 /// # Errors
 /// The faults that were found, never none and never more than 32. A fault of the syntax ends the reading.
 pub fn parse_strict(bytes: &[u8]) -> Result<Value, Vec<FieldError>> {
-    let whole = |detail: &str| vec![FieldError::new("", detail)];
-    let text = std::str::from_utf8(bytes).map_err(|_| whole("the body is not UTF-8"))?;
+    match read(bytes) {
+        (Some(value), faults) if faults.is_empty() => Ok(value),
+        (_, faults) => Err(faults),
+    }
+}
+
+/// The value, unless a fault of the syntax ended the reading, and every fault that was found: what can be read is still to be validated.
+pub(super) fn read(bytes: &[u8]) -> (Option<Value>, Vec<FieldError>) {
+    let whole = |detail: &str| (None, vec![FieldError::new("", detail)]);
+    let Ok(text) = std::str::from_utf8(bytes) else { return whole("the body is not UTF-8") };
     if text.trim_ascii().is_empty() {
-        return Err(whole("the body is empty; a JSON object is expected"));
+        return whole("the body is empty; a JSON object is expected");
     }
     let mut reader = Reader::default();
     let mut json = serde_json::Deserializer::from_str(text);
     let result = Seed(&mut reader).deserialize(&mut json).and_then(|value| json.end().map(|()| value));
     match result {
-        Ok(value) if reader.faults.is_empty() => Ok(value),
-        Ok(_) => Err(reader.faults),
+        Ok(value) => (Some(value), reader.faults),
         Err(error) => {
             let fault = reader.syntax_fault(&error);
             // The fault that ended the reading is always told, whatever came before.
             reader.faults.truncate(MAX_FAULTS - 1);
             reader.faults.push(fault);
-            Err(reader.faults)
+            (None, reader.faults)
         }
     }
 }

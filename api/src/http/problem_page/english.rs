@@ -44,8 +44,8 @@ pub(super) fn text(code: Code) -> Text {
             to_do: "Send `Authorization: Bearer TOKEN` with a valid token.",
         },
         Code::Forbidden => Text {
-            happened: "The caller is known but may not do this; or the service runs without tokens and was called under another name than a loopback one.",
-            to_do: "Use a token that may, or call the service as `127.0.0.1` or `localhost`.",
+            happened: "The service runs without tokens, and was called under another name than a loopback one: a web page must not reach it under a name of its own.",
+            to_do: "Call the service as `127.0.0.1` or `localhost`, or give it a token, and with that any name.",
         },
         Code::NotFound => Text {
             happened: "There is nothing at this address, or it belongs to another account. A reservation whose key was freed is gone, too.",
@@ -58,7 +58,7 @@ pub(super) fn text(code: Code) -> Text {
             Text { happened: "The request did not arrive completely in time. Nothing was done.", to_do: "Send it again." }
         }
         Code::TooManyRequests => Text {
-            happened: "This caller sends more requests than it may. Nothing was done, and the key is untouched.",
+            happened: "The account makes more new keys than it may, or the service has more requests under way than it takes. Nothing was done, and the key is untouched. Replays are not counted.",
             to_do: "Wait for `Retry-After`, then send it again under the same key.",
         },
         Code::KeyInProgress => Text {
@@ -90,7 +90,7 @@ pub(super) fn text(code: Code) -> Text {
             to_do: "Send `Content-Type: application/json` and no `Content-Encoding`.",
         },
         Code::KeyReused => Text {
-            happened: "The key was used before for a request with another content. `mismatch` names the members that differ, where the first request is finished. Nothing was done.",
+            happened: "The key was used before for a request with another content, or for another reservation. `mismatch` names the members that differ; it is empty where only the reservation does. Nothing was done.",
             to_do: "To retry, send exactly the first request. For a new request make a new key.",
         },
         Code::BookingRejected => Text {

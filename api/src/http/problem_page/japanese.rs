@@ -44,8 +44,8 @@ pub(super) fn text(code: Code) -> Text {
             to_do: "有効なトークンを `Authorization: Bearer TOKEN` で送ってください。",
         },
         Code::Forbidden => Text {
-            happened: "呼び出し元は分かりましたが、この操作は許可されていません。または、トークンなしで動作中のサービスがループバック以外の名前で呼ばれました。",
-            to_do: "権限のあるトークンを使うか、`127.0.0.1` または `localhost` で呼び出してください。",
+            happened: "トークンなしで動作中のサービスが、ループバック以外の名前で呼ばれました。ウェブページが独自の名前を使ってサービスに到達することを防ぐためです。",
+            to_do: "`127.0.0.1` または `localhost` で呼び出してください。トークンを作れば、どの名前でも呼び出せます。",
         },
         Code::NotFound => Text {
             happened: "このアドレスには何もないか、別のアカウントのものです。キーが解放された予約も存在しなくなります。",
@@ -60,7 +60,7 @@ pub(super) fn text(code: Code) -> Text {
             to_do: "もう一度送ってください。",
         },
         Code::TooManyRequests => Text {
-            happened: "許可された数を超えるリクエストが送られました。処理は何も行われておらず、キーにも影響はありません。",
+            happened: "アカウントが許可された数を超えて新しいキーを作ったか、サービスが同時に処理できる数を超えるリクエストを受けています。処理は何も行われておらず、キーにも影響はありません。再送への応答は数えられません。",
             to_do: "`Retry-After` の秒数だけ待ち、同じキーで送り直してください。",
         },
         Code::KeyInProgress => Text {
@@ -92,7 +92,7 @@ pub(super) fn text(code: Code) -> Text {
             to_do: "`Content-Type: application/json` を付け、`Content-Encoding` は付けずに送ってください。",
         },
         Code::KeyReused => Text {
-            happened: "このキーは以前、別の内容のリクエストに使われました。最初のリクエストが完了していれば、異なるメンバーが `mismatch` に示されます。処理は何も行われていません。",
+            happened: "このキーは以前、別の内容のリクエスト、または別の予約に使われました。異なるメンバーが `mismatch` に示されます。異なるのが予約だけの場合は空です。処理は何も行われていません。",
             to_do: "再試行なら最初とまったく同じリクエストを送ってください。新しいリクエストには新しいキーを作ってください。",
         },
         Code::BookingRejected => Text {
