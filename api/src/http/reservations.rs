@@ -120,6 +120,7 @@ impl Answers for Cancel {
         (403, "`forbidden`"),
         (404, "`not-found`"),
         (409, "`reservation-busy`: the reservation or another change of it is not settled."),
+        (412, "`version-stale`: the reservation has changed; read it again."),
         (422, "`booking-rejected`: the booking system does not cancel it. Not stored."),
         (429, "`too-many-requests`"),
         (500, "`internal`"),
@@ -214,7 +215,8 @@ impl ReservationsApi {
 
     /// Cancel a reservation
     ///
-    /// Idempotent by its method: 204 as often as it is sent. A key is not needed, and ignored.
+    /// Idempotent by its method: 204 as often as it is sent. A key is not needed, and ignored. `If-Match` is not needed, and kept to where
+    /// it is sent; of a reservation that is cancelled already it is 204 all the same.
     #[oai(path = "/reservations/:id", method = "delete", operation_id = "cancelReservation")]
     async fn cancel(
         &self,
@@ -222,6 +224,9 @@ impl ReservationsApi {
         caller: Caller,
         /// The reservation's id.
         id: Path<String>,
+        /// The `ETag` of the reservation as it was read: it is cancelled only if it has not changed since.
+        #[oai(name = "If-Match")]
+        _if_match: HeaderParameter,
     ) -> documented::Result<Cancel> {
         change::cancel(request, caller, &id.0).await.map(documented::Success::new).map_err(Into::into)
     }

@@ -11,6 +11,7 @@ tests!(both [
     of_two_changes_at_once_one_wins,
     a_duplicate_is_not_refused_by_what_the_first_has_just_done,
     a_cancellation_is_the_same_however_often_it_is_sent,
+    a_cancellation_keeps_to_the_version_it_names,
     only_an_answer_in_json_settles_a_cancellation,
     nothing_changes_what_is_over,
     a_change_cut_short_by_a_crash_is_finished_by_the_job,
@@ -174,6 +175,37 @@ async fn a_cancellation_is_the_same_however_often_it_is_sent(case: &Case) {
         service.delete(&other.id()).await.expect_no_content();
         assert_eq!(service.reservation(&other.id()).await.json()["status"], "cancelled");
     }
+}
+
+/// RFC 9110, section 13.1.1: what `If-Match` does not hold of is not done.
+async fn a_cancellation_keeps_to_the_version_it_names(case: &Case) {
+    let (upstream, service) = case.started().await;
+    let first = reserved(case, &service).await;
+    let id = first.id();
+    let now = service.patch(&id, &case.key(), &first.etag(), &json!({"quantity": 2})).await;
+    let cancel = |if_match: &str| service.delete(&id).header("If-Match", if_match);
+    cancel(&first.etag()).await.expect_problem(412, "version-stale");
+    cancel(&format!("W/{}", now.etag())).await.expect_problem(412, "version-stale");
+    cancel("no-tag").await.expect_problem(400, "request-invalid");
+    assert!(upstream.requests("DELETE").is_empty());
+    // Of a change and a cancellation of one version at once, one is done; the other one hears that it was not.
+    let (changed, cancelled) = (service.patch(&id, &case.key(), &now.etag(), &json!({"quantity": 3})), cancel(&now.etag()));
+    let (changed, cancelled) = tokio::join!(changed, cancelled);
+    match cancelled.status {
+        204 => assert!(matches!(changed.status, 409 | 422), "{changed:?}"),
+        _ => {
+            assert!(matches!(cancelled.status, 409 | 412), "{cancelled:?}");
+            assert_eq!(changed.status, 200, "{changed:?}");
+            cancel(&now.etag()).await.expect_problem(412, "version-stale");
+            cancel(&format!("\"other\", {}", changed.etag())).await.expect_no_content();
+        }
+    }
+    assert_eq!(service.reservation(&id).await.json()["status"], "cancelled");
+    // It is what was asked for, whatever version it had.
+    for if_match in [&first.etag(), &now.etag(), "*"] {
+        cancel(if_match).await.expect_no_content();
+    }
+    assert_eq!(upstream.requests("DELETE").len(), 1);
 }
 
 async fn only_an_answer_in_json_settles_a_cancellation(case: &Case) {

@@ -48,7 +48,10 @@ pub enum Guard {
         change_to: Vec<u8>,
     },
     /// A cancellation: confirmed and not busy.
-    Cancel,
+    Cancel {
+        /// And still at this version, where the caller's `If-Match` named one.
+        version: Option<i64>,
+    },
     /// The key was there a moment ago: if it is gone, nothing is made, and the caller has to decide anew.
     Known,
 }
@@ -92,9 +95,9 @@ pub async fn claim(db: &Database, new: &NewKey, fingerprint_of: FingerprintOf<'_
         let Some(record) = find(db, &new.digest).await? else {
             match new.guard {
                 Guard::Known => return Ok(Claimed::Blocked),
-                Guard::Change { .. } | Guard::Cancel if insert_first => return Ok(Claimed::Blocked),
+                Guard::Change { .. } | Guard::Cancel { .. } if insert_first => return Ok(Claimed::Blocked),
                 // Never there, or gone between the two statements.
-                Guard::Change { .. } | Guard::Cancel | Guard::None => continue,
+                Guard::Change { .. } | Guard::Cancel { .. } | Guard::None => continue,
             }
         };
         if record.is_expired() {
@@ -157,9 +160,11 @@ async fn insert(db: &Database, new: &NewKey) -> Result<Option<Record>, StoreErro
             values.extend([change_to.clone().into(), (*version).into()]);
             format!("SELECT {VALUES} {FROM_RESERVATION} AND version = $12 {{for_update}}) AS reservation WHERE true")
         }
-        Guard::Cancel => {
+        Guard::Cancel { version } => {
             values.push(None::<Vec<u8>>.into());
-            format!("SELECT {VALUES} {FROM_RESERVATION} {{for_update}}) AS reservation WHERE true")
+            values.extend(version.map(Into::into));
+            let version = if version.is_some() { "AND version = $12" } else { "" };
+            format!("SELECT {VALUES} {FROM_RESERVATION} {version} {{for_update}}) AS reservation WHERE true")
         }
         Guard::Known => return Ok(None),
     };

@@ -12,7 +12,7 @@ crate::on_both_databases![
 ];
 
 fn change_of(reservation: &Reservation, key: &str, guard: Guard) -> NewKey {
-    let operation = if matches!(guard, Guard::Cancel) { Operation::Cancel } else { Operation::Change };
+    let operation = if matches!(guard, Guard::Cancel { .. }) { Operation::Cancel } else { Operation::Change };
     NewKey {
         digest: KeyDigest::of("local", operation, key),
         operation,
@@ -38,7 +38,7 @@ async fn one_change_at_a_time_and_only_of_the_version_it_was_made_for(fresh: Fre
     let before = confirmed(&fresh).await;
     let work = mine(db, &change_of(&before, "c1", to_version(1))).await;
     assert!(matches!(claim(db, &change_of(&before, "c2", to_version(1))).await, Claimed::Blocked));
-    assert!(matches!(claim(db, &change_of(&before, &before.id, Guard::Cancel)).await, Claimed::Blocked));
+    assert!(matches!(claim(db, &change_of(&before, &before.id, Guard::Cancel { version: None })).await, Claimed::Blocked));
     let unsettled = lifecycle::find_unsettled_change(db, &before.id).await.unwrap().unwrap();
     assert_eq!(unsettled.reference, work.record.reference);
 
@@ -49,7 +49,8 @@ async fn one_change_at_a_time_and_only_of_the_version_it_was_made_for(fresh: Fre
     let work = mine(db, &change_of(&before, "c3", to_version(2))).await;
     lifecycle::free(db, &work.lease).await.unwrap();
 
-    let cancellation = mine(db, &change_of(&before, &before.id, Guard::Cancel)).await;
+    assert!(matches!(claim(db, &change_of(&before, &before.id, Guard::Cancel { version: Some(1) })).await, Claimed::Blocked));
+    let cancellation = mine(db, &change_of(&before, &before.id, Guard::Cancel { version: Some(2) })).await;
     let effect = Effect::Cancel { id: before.id.clone(), at_ms: cancellation.record.created_at_ms };
     assert_eq!(lifecycle::finalize(db, &cancellation.lease, &answer("z"), &effect, LONG_MS).await.unwrap(), Finalized::Done);
     let cancelled = reservation::find(db, "local", &before.id).await.unwrap().unwrap();

@@ -47,8 +47,11 @@ struct ChangeIt {
     id: String,
     change: Change,
     /// Looked at after the key: a replay is not refused by it, whatever it says.
-    if_match: Result<Option<Condition>, MalformedCondition>,
+    if_match: IfMatch,
 }
+
+/// The header as it was sent.
+type IfMatch = Result<Option<Condition>, MalformedCondition>;
 
 impl KeyedOperation for ChangeIt {
     /// Everything that can change its mind: asked only for a key that is not known yet.
@@ -58,22 +61,17 @@ impl KeyedOperation for ChangeIt {
             Found::Unsettled(record) if is_settled(&record) => return Err(self.too_late()),
             Found::Unsettled(_) => return Err(reservation_busy(None)),
         };
-        let if_match = match &self.if_match {
-            Ok(Some(condition)) => condition,
-            Ok(None) => {
-                let detail = "A change needs If-Match with the ETag of the reservation it was made for.";
-                return Err(Problem::new(Code::IfMatchMissing, detail));
-            }
-            Err(malformed) => return Err(Problem::invalid(vec![FieldError::new("", format!("the header `If-Match` {malformed}"))])),
-        };
+        if self.if_match == Ok(None) {
+            let detail = "A change needs If-Match with the ETag of the reservation it was made for.";
+            return Err(Problem::new(Code::IfMatchMissing, detail));
+        }
+        let if_match = named(&self.if_match)?;
         match before.status {
             Status::Confirmed => {}
             Status::Cancelled => return Err(self.too_late()),
         }
         not_busy(&self.service, &before, Operation::Change).await?;
-        if !if_match.matches_strong(&answer::represent(&before).etag) {
-            return Err(Problem::new(Code::VersionStale, "The reservation has changed since. Read it again, then decide anew."));
-        }
+        still(if_match, &before)?;
         let after = self.change.apply(&before.details);
         check_period(after.starts_at, after.ends_at).map_err(|fault| {
             // At a member that was sent.
@@ -107,9 +105,27 @@ impl ChangeIt {
     }
 }
 
+/// What `If-Match` names, if it was sent.
+fn named(if_match: &IfMatch) -> Result<Option<&Condition>, Problem> {
+    let malformed = |fault| Problem::invalid(vec![FieldError::new("", format!("the header `If-Match` {fault}"))]);
+    if_match.as_ref().map(Option::as_ref).map_err(malformed)
+}
+
+/// Whether the reservation is still what `If-Match` names.
+fn still(if_match: Option<&Condition>, reservation: &Reservation) -> Result<(), Problem> {
+    match if_match {
+        Some(condition) if !condition.matches_strong(&answer::represent(reservation).etag) => {
+            Err(Problem::new(Code::VersionStale, "The reservation has changed since. Read it again, then decide anew."))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 pub(super) async fn cancel(request: &Request, caller: Caller, id: &str) -> Result<Outgoing, Problem> {
     QueryParameters::read(request, &[])?;
     let service = Service::of(request)?;
+    let if_match = Condition::of(request.headers(), &header::IF_MATCH);
+    let if_match = named(&if_match)?.cloned();
     // Idempotent by its method: the key is the reservation itself.
     let keyed = Keyed {
         account: caller.0.account.clone(),
@@ -120,13 +136,14 @@ pub(super) async fn cancel(request: &Request, caller: Caller, id: &str) -> Resul
     };
     match Found::find(&service, &caller.0, id).await? {
         Found::Permanent(reservation) => match reservation.status {
+            // Also for another version: what was asked for is done.
             Status::Cancelled => return Ok(Outgoing::plain(answer::cancelled())),
-            Status::Confirmed => {}
+            Status::Confirmed => still(if_match.as_ref(), &reservation)?,
         },
         Found::Unsettled(record) if is_settled(&record) => return Ok(Outgoing::plain(answer::cancelled())),
         Found::Unsettled(_) => return Err(reservation_busy(None)),
     }
-    let operation = CancelIt { service: Arc::clone(&service), caller: caller.0, id: id.to_owned() };
+    let operation = CancelIt { service: Arc::clone(&service), caller: caller.0, id: id.to_owned(), if_match };
     match keyed::answer_joining(&service, &keyed, &operation).await {
         // As often as it is sent, the same answer.
         Ok(outgoing) => Ok(Outgoing { replayed: false, ..outgoing }),
@@ -142,16 +159,20 @@ struct CancelIt {
     service: Arc<Service>,
     caller: Principal,
     id: String,
+    if_match: Option<Condition>,
 }
 
 impl KeyedOperation for CancelIt {
     async fn guard(&self) -> Result<Guard, Problem> {
+        let mut version = None;
         if let Found::Permanent(reservation) = Found::find(&self.service, &self.caller, &self.id).await?
             && reservation.status == Status::Confirmed
         {
             not_busy(&self.service, &reservation, Operation::Cancel).await?;
+            still(self.if_match.as_ref(), &reservation)?;
+            version = self.if_match.is_some().then_some(reservation.version);
         }
-        Ok(Guard::Cancel)
+        Ok(Guard::Cancel { version })
     }
 
     async fn accepted(&self, _: &Record) -> Result<Outgoing, Problem> {
