@@ -240,15 +240,16 @@ fn rate_limit(text: &str) -> Result<RateLimit, String> {
 
 fn cors_origins(text: &str) -> Result<OriginList, String> {
     let origins: Vec<&str> = text.split(',').map(str::trim).filter(|o| !o.is_empty()).collect();
+    // As a browser writes it: another spelling would never be met.
     let is_origin = |origin: &&str| {
-        origin
-            .split_once("://")
-            .is_some_and(|(scheme, host)| matches!(scheme, "http" | "https") && !host.is_empty() && !host.contains(['/', '*', ' ', '@']))
+        reqwest::Url::parse(origin).is_ok_and(|url| {
+            matches!(url.scheme(), "http" | "https") && url.origin().ascii_serialization() == **origin && !origin.contains('*')
+        })
     };
     if origins.iter().all(is_origin) {
         Ok(OriginList(origins.into_iter().map(str::to_owned).collect()))
     } else {
-        Err("origins such as https://booking.example, without a path or a wildcard".into())
+        Err("origins as browsers send them, such as https://booking.example: small letters, no path, no wildcard, no usual port".into())
     }
 }
 
@@ -269,7 +270,15 @@ mod tests {
             assert!(rate_limit(bad).is_err(), "{bad}");
         }
         assert!(cors_origins("https://a.example, http://localhost:3000").is_ok());
-        for bad in ["*", "https://user:word@a.example", "a.example", "https://a.example/", "ftp://a"] {
+        assert!(cors_origins("http://[::1]:3000,https://xn--n8jwbm.example:8443").is_ok());
+        for bad in ["*", "https://*.a.example", "https://user:word@a.example", "a.example", "https://a.example/", "ftp://a", "null"] {
+            assert!(cors_origins(bad).is_err(), "{bad}");
+        }
+        for never_met in ["https://a.example:443", "http://a.example:80", "https://A.example", "HTTPS://a.example", "https://予約.example"]
+        {
+            assert!(cors_origins(never_met).is_err(), "{never_met}");
+        }
+        for bad in ["https://a.example?x", "https://a.example#x"] {
             assert!(cors_origins(bad).is_err(), "{bad}");
         }
         assert!(api_tokens("acme:tok-acme-1,other:tok-other-1").is_ok());
