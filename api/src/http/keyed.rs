@@ -171,7 +171,7 @@ async fn first_answer(
         Outcome::Answered(answer) => Ok(Outgoing::plain(answer)),
         // Not stored: told like every problem, in the caller's language.
         Outcome::Refused(_) => Err(refused(service, record)),
-        Outcome::Freed(nothing) => Err(freed(nothing)),
+        Outcome::Freed(nothing) => Err(freed(nothing, record.operation)),
         Outcome::Pending | Outcome::Released => Err(outcome_pending(record)),
         // Somebody else has the key: what its record says is the answer.
         Outcome::LeaseLost => {

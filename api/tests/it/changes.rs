@@ -6,6 +6,7 @@ tests!(both [
     a_change_is_made_once_under_its_key_and_its_version,
     if_match_is_compared_strongly_and_only_for_a_new_key,
     a_refusal_names_its_reservation_in_the_language_of_the_caller,
+    what_had_no_effect_is_told_in_the_words_of_the_operation,
     null_clears_a_member_and_absence_leaves_it,
     half_a_period_is_judged_with_the_other_half,
     of_two_changes_at_once_one_wins,
@@ -94,6 +95,28 @@ async fn a_refusal_names_its_reservation_in_the_language_of_the_caller(case: &Ca
 }
 
 /// B13
+async fn what_had_no_effect_is_told_in_the_words_of_the_operation(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("ANSWER_WITHIN", "1s").start().await;
+    let first = reserved(case, &service).await;
+    let (change, cancellation) = (service.patch(&first.id(), &case.key(), "*", &json!({"quantity": 2})), service.delete(&first.id()));
+    for (status, code) in [(401, "booking-system-misconfigured"), (429, "booking-system-busy")] {
+        upstream.on_change([vec![Status(status)]]);
+        for (request, said) in [(&change, "Nothing was changed; the key is free."), (&cancellation, "Nothing was cancelled.")] {
+            let reply = request.clone().await;
+            reply.expect_problem(if status == 401 { 502 } else { 503 }, code);
+            assert!(reply.json()["detail"].as_str().unwrap().ends_with(said), "{reply:?}");
+        }
+    }
+    // Nor has a cancellation a key to be sent under.
+    upstream.on_change([vec![Status(500)]]);
+    let pending = service.delete(&first.id()).await;
+    pending.expect_problem(503, "outcome-pending");
+    assert!(!pending.json()["detail"].as_str().unwrap().contains("key"), "{pending:?}");
+    upstream.on_change([vec![Answer]]);
+    eventually("it is cancelled", async || (service.delete(&first.id()).await.status == 204).then_some(())).await;
+}
+
 async fn null_clears_a_member_and_absence_leaves_it(case: &Case) {
     let (upstream, service) = case.started().await;
     let first = reserved(case, &service).await;

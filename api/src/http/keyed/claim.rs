@@ -14,7 +14,7 @@ use jobs::rules::Purpose;
 use jobs::settle::{Assignment, Outcome};
 use tokio::sync::oneshot;
 
-use super::problems::internal;
+use super::problems::{internal, under_its_key};
 use super::{Keyed, KeyedOperation};
 use crate::http::problem::{Code, Problem};
 use crate::service::{Service, storage_problem};
@@ -42,7 +42,7 @@ pub(super) async fn claim(
     let mut is_new = false;
     let find = async || {
         let db = service.db.clone();
-        service.storage(async move { lifecycle::find(&db, &digest).await }).await.map_err(nothing_sent)
+        service.storage(async move { lifecycle::find(&db, &digest).await }).await.map_err(|problem| nothing_sent(problem, keyed.operation))
     };
     if guarded || (service.is_rate_limited() && !look_first) {
         is_new = find().await?.is_none_or(|r| r.is_expired());
@@ -72,24 +72,27 @@ pub(super) async fn claim(
     let task = tokio::spawn(claim_and_begin(Arc::clone(service), keyed.clone(), new, look_first, Arc::clone(&abandoned)));
     match tokio::time::timeout(service.storage_timeout, task).await {
         Ok(Ok(Ok(claim))) => Ok(claim),
-        Ok(Ok(Err(error))) => Err(nothing_sent(storage_problem(&error))),
+        Ok(Ok(Err(error))) => Err(nothing_sent(storage_problem(&error), keyed.operation)),
         Ok(Err(panicked)) => {
             tracing::error!(%panicked, "a claim panicked");
             Err(internal())
         }
         Err(_elapsed) => {
             abandoned.store(true, Ordering::SeqCst);
-            Err(nothing_sent(storage_problem(&StoreError::timed_out())))
+            Err(nothing_sent(storage_problem(&StoreError::timed_out()), keyed.operation))
         }
     }
 }
 
 /// Without storage nothing is sent: of a claim that can be said.
-fn nothing_sent(problem: Problem) -> Problem {
+fn nothing_sent(problem: Problem, operation: Operation) -> Problem {
     match problem.code() {
-        Code::StorageUnavailable => problem.detail_is(
-            "The service cannot reach its storage, so this request sent nothing to the booking system. Send it again under the same key.",
-        ),
+        Code::StorageUnavailable => {
+            let under_its_key = under_its_key(operation);
+            problem.detail_is(format!(
+                "The service cannot reach its storage, so this request sent nothing to the booking system. Send it again{under_its_key}."
+            ))
+        }
         _ => problem,
     }
 }

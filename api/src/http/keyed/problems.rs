@@ -1,6 +1,7 @@
 //! What a keyed request is told when it gets no answer: the problems of the table, each with its `Retry-After`.
 
 use entity::idempotency_key::{Record, State};
+use entity::key_scope::Operation;
 use jobs::answer::location;
 use jobs::booking::Nothing;
 use serde_json::Value;
@@ -58,9 +59,18 @@ pub(super) fn refused(service: &Service, record: &Record) -> Problem {
         .instance(location(&service.settler.settings().public_base, &record.reservation_id))
 }
 
+/// A cancellation has no key of the caller's.
+pub(super) const fn under_its_key(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Create | Operation::Change => " under the same key",
+        Operation::Cancel => "",
+    }
+}
+
 /// What a caller hears whose outcome is not known in time.
 pub(super) fn outcome_pending(record: &Record) -> Problem {
-    Problem::new(Code::OutcomePending, "The outcome is not known yet. Send the same request again under the same key.")
+    let under_its_key = under_its_key(record.operation);
+    Problem::new(Code::OutcomePending, format!("The outcome is not known yet. Send the same request again{under_its_key}."))
         .retry_after_s(retry_within_lease_s(record))
 }
 
@@ -71,22 +81,21 @@ pub(in crate::http) fn outcome_pending_soon() -> Problem {
 }
 
 /// Nothing happened at the booking system; the key is bound to no request.
-pub(super) fn freed(nothing: Nothing) -> Problem {
-    match nothing {
-        Nothing::NoConnection => {
-            Problem::new(Code::BookingSystemUnavailable, "The booking system cannot be reached. Nothing was booked; the key is free.")
-                .retry_after_s(rand::random_range(1..=3))
+pub(super) fn freed(nothing: Nothing, operation: Operation) -> Problem {
+    let (code, what, retry_after_s) = match nothing {
+        Nothing::NoConnection => (Code::BookingSystemUnavailable, "The booking system cannot be reached.", rand::random_range(1..=3)),
+        Nothing::Misconfigured { .. } => {
+            let what = "The booking system does not accept this service's calls.";
+            (Code::BookingSystemMisconfigured, what, rand::random_range(5..=15))
         }
-        Nothing::Misconfigured { .. } => Problem::new(
-            Code::BookingSystemMisconfigured,
-            "The booking system does not accept this service's calls. Nothing was booked; the key is free.",
-        )
-        .retry_after_s(rand::random_range(5..=15)),
-        Nothing::Busy { retry_after_s } => {
-            Problem::new(Code::BookingSystemBusy, "The booking system is too busy. Nothing was booked; the key is free.")
-                .retry_after_s(retry_after_s)
-        }
-    }
+        Nothing::Busy { retry_after_s } => (Code::BookingSystemBusy, "The booking system is too busy.", retry_after_s),
+    };
+    let nothing = match operation {
+        Operation::Create => "Nothing was booked; the key is free.",
+        Operation::Change => "Nothing was changed; the key is free.",
+        Operation::Cancel => "Nothing was cancelled.",
+    };
+    Problem::new(code, format!("{what} {nothing}")).retry_after_s(retry_after_s)
 }
 
 /// Another change of the reservation is not settled.
