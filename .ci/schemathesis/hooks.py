@@ -22,7 +22,7 @@ def before_call(context, case, kwargs):
         key = str(uuid.uuid4())
         SENT_KEYS.append(key)
         case.headers["Idempotency-Key"] = f'"{key}"'
-    if case.operation.label.startswith("PATCH"):
+    if case.operation.label.startswith("PATCH") or "If-Match" in (case.headers or {}):
         case.headers["If-Match"] = "*"
     if case.operation.label == "GET /idempotency-keys/{key}" and SENT_KEYS:
         case.path_parameters["key"] = random.choice(SENT_KEYS)

@@ -125,7 +125,6 @@ pub(super) async fn cancel(request: &Request, caller: Caller, id: &str) -> Resul
     QueryParameters::read(request, &[])?;
     let service = Service::of(request)?;
     let if_match = Condition::of(request.headers(), &header::IF_MATCH);
-    let if_match = named(&if_match)?.cloned();
     // Idempotent by its method: the key is the reservation itself.
     let keyed = Keyed {
         account: caller.0.account.clone(),
@@ -138,7 +137,7 @@ pub(super) async fn cancel(request: &Request, caller: Caller, id: &str) -> Resul
         Found::Permanent(reservation) => match reservation.status {
             // Also for another version: what was asked for is done.
             Status::Cancelled => return Ok(Outgoing::plain(answer::cancelled())),
-            Status::Confirmed => still(if_match.as_ref(), &reservation)?,
+            Status::Confirmed => still(named(&if_match)?, &reservation)?,
         },
         Found::Unsettled(record) if is_settled(&record) => return Ok(Outgoing::plain(answer::cancelled())),
         Found::Unsettled(_) => return Err(reservation_busy(None)),
@@ -159,7 +158,7 @@ struct CancelIt {
     service: Arc<Service>,
     caller: Principal,
     id: String,
-    if_match: Option<Condition>,
+    if_match: IfMatch,
 }
 
 impl KeyedOperation for CancelIt {
@@ -169,8 +168,9 @@ impl KeyedOperation for CancelIt {
             && reservation.status == Status::Confirmed
         {
             not_busy(&self.service, &reservation, Operation::Cancel).await?;
-            still(self.if_match.as_ref(), &reservation)?;
-            version = self.if_match.is_some().then_some(reservation.version);
+            let if_match = named(&self.if_match)?;
+            still(if_match, &reservation)?;
+            version = if_match.map(|_| reservation.version);
         }
         Ok(Guard::Cancel { version })
     }
