@@ -25,7 +25,7 @@ use crate::fingerprint;
 use crate::service::Service;
 use claim::{Claim, claim};
 use patience::Patience;
-use problems::{freed, internal, key_in_progress, key_reused, outcome_pending, outcome_unknown, refused};
+use problems::{freed, internal, key_in_progress, key_reused, outcome_pending, outcome_unknown, refused, retry_within_lease_s};
 pub(super) use problems::{outcome_pending_soon, reservation_busy};
 
 /// How often a reservation may move between its guard and the claim before the caller is told that it is busy.
@@ -76,6 +76,9 @@ impl Keyed {
         })
     }
 }
+
+/// When the one who began it may ask again after a 202; the others of a herd are spread.
+const FIRST_RETRY_S: u64 = 1;
 
 /// What a keyed operation has of its own.
 pub trait KeyedOperation: Send + Sync {
@@ -131,7 +134,7 @@ async fn answer_patiently(
                     continue;
                 }
                 if patience.preference.respond_async {
-                    return accepted(patience, operation, &record).await;
+                    return accepted(patience, operation, &record, retry_within_lease_s(&record)).await;
                 }
                 return Err(key_in_progress(&record, patience));
             }
@@ -159,12 +162,12 @@ async fn first_answer(
     let within = match (patience.wait, patience.preference.respond_async) {
         (Some(wait), _) => wait,
         // Always 202, however fast the booking is: who asked for it need not be ready for two kinds of answer.
-        (None, true) => return accepted(patience, operation, record).await,
+        (None, true) => return accepted(patience, operation, record, FIRST_RETRY_S).await,
         (None, false) => service.settler.settings().answer_within,
     };
     let outcome = match tokio::time::timeout(within, &mut told).await {
         Ok(outcome) => outcome.unwrap_or(Outcome::Pending),
-        Err(_elapsed) if patience.wait.is_some() => return accepted(patience, operation, record).await,
+        Err(_elapsed) if patience.wait.is_some() => return accepted(patience, operation, record, FIRST_RETRY_S).await,
         Err(_elapsed) => return Err(outcome_pending(record)),
     };
     match outcome {
@@ -185,10 +188,10 @@ async fn first_answer(
     }
 }
 
-async fn accepted(patience: &Patience, operation: &impl KeyedOperation, record: &Record) -> Result<Outgoing, Problem> {
+async fn accepted(patience: &Patience, operation: &impl KeyedOperation, record: &Record, retry_after_s: u64) -> Result<Outgoing, Problem> {
     let mut outgoing = operation.accepted(record).await.map_err(|problem| since_claimed(problem, record))?;
     outgoing.preference_applied = patience.applied(true);
-    outgoing.retry_after_s = Some(1);
+    outgoing.retry_after_s = Some(retry_after_s);
     Ok(outgoing)
 }
 

@@ -1,6 +1,7 @@
 //! `Prefer`: how long a caller wants to wait.
 
 use super::support::prelude::*;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 tests!(both [
@@ -69,6 +70,11 @@ async fn respond_async_answers_at_once_and_the_key_knows_the_end(case: &Case) {
         assert_eq!((&reply.json()["status"], &reply.json()["booking_id"]), (&json!("pending"), &Value::Null));
         assert!(reply.header("location").unwrap().ends_with(&format!("/reservations/{}", first.id())));
     }
+    // Who began it may come back soon; a herd does not come back at once.
+    assert_eq!(first.retry_after(), 1);
+    let herd = together((0..40).map(|_| service.post(&key, &body).prefer("respond-async"))).await;
+    let waits: BTreeSet<_> = herd.iter().map(Reply::retry_after).collect();
+    assert!(waits.len() > 1 && waits.iter().all(|wait| (1..=5).contains(wait)), "they all come back at once: {waits:?}");
     assert_eq!(service.get(first.header("location").unwrap()).await.json()["status"], "pending");
     let busy = service.delete(&first.id()).await;
     busy.expect_problem(409, "reservation-busy");

@@ -13,7 +13,7 @@ use crate::http::stored::PREFERENCE_APPLIED;
 use crate::service::Service;
 
 /// Spread, so that a herd does not come back at once; within the lease, after which a retry takes over.
-fn retry_within_lease_s(record: &Record) -> u64 {
+pub(super) fn retry_within_lease_s(record: &Record) -> u64 {
     let left_s = u64::try_from(record.lease_left_ms().unwrap_or(0)).unwrap_or(0).div_ceil(1000);
     rand::random_range(1..=left_s.clamp(1, 5))
 }
