@@ -14,8 +14,8 @@ use super::problem::{Code, Problem};
 
 /// Refuses requests that name another host than a loopback one, with the problem `forbidden`.
 ///
-/// For a server that runs open on loopback: a web page whose name was made to resolve to 127.0.0.1 reaches the port, but
-/// cannot choose the `Host` that its browser sends.
+/// For a server that runs open on loopback, as the sandbox does, too: a web page whose name was made to resolve to 127.0.0.1
+/// reaches the port, but cannot choose the `Host` that its browser sends.
 #[derive(Debug, Clone, Copy)]
 pub struct HostGuard;
 

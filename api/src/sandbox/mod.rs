@@ -47,7 +47,7 @@ pub fn file_beside(database_url: &str) -> Storage {
 ///
 /// `DROP` cuts the connection, and needs the listener of this crate for it.
 pub fn endpoint(storage: Storage) -> impl Endpoint<Output = Response> + 'static {
-    routes::endpoint(Arc::new(Ledger::new(storage)))
+    routes::endpoint(Arc::new(Ledger::new(storage)), false)
 }
 
 /// Serves the sandbox on `listener` until `shutdown`.
@@ -59,7 +59,8 @@ pub async fn serve(listener: TcpListener, storage: Storage, shutdown: Cancellati
     let ledger = Arc::new(Ledger::new(storage));
     // Asked once before the first caller does, so that an unusable file stops the start and not the first booking.
     routes::on_ledger(&ledger, |ledger| ledger.newest(1).map(drop)).await?;
-    listener::serve(listener, routes::endpoint(ledger), Limits::default(), shutdown, GRACE).await;
+    let loopback_only = listener.local_addr()?.ip().is_loopback();
+    listener::serve(listener, routes::endpoint(ledger, loopback_only), Limits::default(), shutdown, GRACE).await;
     Ok(())
 }
 

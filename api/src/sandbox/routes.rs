@@ -15,7 +15,7 @@ use super::booking::{Booking, NewBooking, NewValues};
 use super::ledger::{Booked, Ledger};
 use super::misbehaviour::Behaviour;
 use super::{document, page};
-use crate::http::guard::SecurityHeaders;
+use crate::http::guard::{HostGuard, SecurityHeaders};
 use crate::listener::ConnectionCutter;
 
 const LIST_LIMIT: usize = 100;
@@ -27,7 +27,8 @@ const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-
 
 type SharedLedger = Arc<Ledger>;
 
-pub(super) fn endpoint(ledger: SharedLedger) -> impl Endpoint<Output = Response> + 'static {
+/// `loopback_only`: no other name is answered, so that no web page reaches it under a name of its own.
+pub(super) fn endpoint(ledger: SharedLedger, loopback_only: bool) -> impl Endpoint<Output = Response> + 'static {
     Route::new()
         .at("/", get(overview))
         .at("/bookings", get(list).post(book))
@@ -35,6 +36,7 @@ pub(super) fn endpoint(ledger: SharedLedger) -> impl Endpoint<Output = Response>
         .at("/openapi.json", get(openapi_json))
         .at("/openapi.yaml", get(openapi_yaml))
         .data(ledger)
+        .with_if(loopback_only, HostGuard)
         .catch_all_error(as_json)
         .with(SecurityHeaders)
 }

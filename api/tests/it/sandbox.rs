@@ -40,12 +40,17 @@ async fn each_item_misbehaves_as_it_says_and_ends_true(case: &Case) {
 }
 
 async fn the_sandbox_alone_serves_another_process(case: &Case) {
-    let address = format!("127.0.0.1:{}", free_port());
+    let port = free_port();
+    let address = format!("127.0.0.1:{port}");
     let _sandbox = case.program("api").set("SANDBOX_LISTEN", &address).arguments(["sandbox"]).spawn();
     let service = case.program("api").set("BOOKING_URL", format!("http://{address}")).start().await;
     let (key, body) = (case.key(), case.body());
     let reply = service.settle(&key, &body).await;
     assert_eq!(reply.status, 201, "{reply:?}");
+    // No web page reaches it under a name of its own, either.
+    let bookings = service.get("/bookings").through(port).unwatched();
+    assert_eq!(bookings.clone().await.status, 200);
+    assert_eq!(bookings.header("Host", "attacker.example").await.status, 403);
 }
 
 async fn bookings_outlive_a_restart(case: &Case) {
