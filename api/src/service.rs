@@ -45,6 +45,8 @@ pub struct Service {
     /// `WAIT_LIMIT`.
     pub wait_limit: Duration,
     rate_limiter: Option<DefaultKeyedRateLimiter<String>>,
+    /// Keys that were counted already: who sends one ten times at once makes one.
+    admitted: Cache<KeyDigest, ()>,
     written_at: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -68,6 +70,7 @@ impl Service {
             on_duplicate: http.on_duplicate,
             wait_limit: http.wait_limit,
             rate_limiter: rate_limiter(http.rate_limit),
+            admitted: Cache::builder().max_capacity(100_000).time_to_live(Duration::from_secs(300)).build(),
             written_at: Arc::default(),
         }
     }
@@ -120,18 +123,27 @@ impl Service {
         .await
     }
 
-    /// Whether a new key of this account is within `RATE_LIMIT`; if not, in how many seconds it would be.
+    /// Whether a new key of this account is within `RATE_LIMIT`; if not, in how many seconds it would be. One key is counted once, until
+    /// it is freed.
     ///
     /// # Errors
     /// `too-many-requests`.
-    pub fn admit(&self, account: &str) -> Result<(), Problem> {
+    pub fn admit(&self, account: &str, key: KeyDigest) -> Result<(), Problem> {
         let Some(limiter) = &self.rate_limiter else { return Ok(()) };
-        limiter.check_key(&account.to_owned()).map_err(|not_until| {
-            use governor::clock::{Clock, DefaultClock};
-            let wait = not_until.wait_time_from(DefaultClock::default().now());
-            Problem::new(Code::TooManyRequests, "This account makes more new keys than it may. Nothing was done; replays are not counted.")
-                .retry_after_s(wait.as_secs() + 1)
-        })
+        let admission = self.admitted.try_get_with(key, || {
+            limiter.check_key(&account.to_owned()).map_err(|not_until| {
+                use governor::clock::{Clock, DefaultClock};
+                let wait = not_until.wait_time_from(DefaultClock::default().now());
+                let detail = "This account makes more new keys than it may. Nothing was done; replays are not counted.";
+                Problem::new(Code::TooManyRequests, detail).retry_after_s(wait.as_secs() + 1)
+            })
+        });
+        admission.map_err(|problem| Problem::clone(&problem))
+    }
+
+    /// The key is bound to no request any more: the next one under it is counted.
+    pub fn freed(&self, key: &KeyDigest) {
+        self.admitted.invalidate(key);
     }
 
     /// Whether `RATE_LIMIT` is set.

@@ -124,9 +124,9 @@ async fn answer_patiently(
     operation: &impl KeyedOperation,
 ) -> Result<Outgoing, Problem> {
     let mut waiter = service.waiting.enter(keyed.digest());
-    let (mut admitted, mut blocked) = (false, 0);
+    let mut blocked = 0;
     loop {
-        match claim(service, keyed, operation, &mut admitted).await? {
+        match claim(service, keyed, operation).await? {
             Claim::Begun(record, told) => return first_answer(service, patience, operation, &record, told).await,
             Claim::Is(Claimed::Completed(record)) => return replay(service, record),
             Claim::Is(Claimed::InProgress(record)) => {

@@ -103,8 +103,12 @@ async fn the_rate_limit_counts_neither_replays_nor_refusals(case: &Case) {
         service.patch(&first.id(), &case.key(), "\"old\"", &change).await.expect_problem(412, "version-stale");
         service.patch(&case.key(), &case.key(), "*", &change).await.expect_problem(404, "not-found");
     }
-    service.post(&case.key(), &case.body()).await.expect_created();
-    service.post(&case.key(), &case.body()).await.expect_created();
+    // Ten at once under one key make one key; one that was freed is counted again.
+    let (at_once, item) = (case.key(), case.body());
+    upstream.on_post(&item, [vec![Busy(429, "1")], vec![After(300), Answer]]);
+    service.post(&at_once, &item).await.expect_problem(503, "booking-system-busy");
+    let told: Vec<_> = together((0..10).map(|_| service.post(&at_once, &item))).await.iter().map(|reply| reply.status).collect();
+    assert!(told.contains(&201) && told.iter().all(|status| matches!(status, 201 | 409)), "{told:?}");
     let limited = service.post(&case.key(), &case.body()).await;
     limited.expect_problem(429, "too-many-requests");
     assert!((600..=1201).contains(&limited.retry_after()), "{limited:?}");

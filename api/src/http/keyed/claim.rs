@@ -29,13 +29,7 @@ pub(super) enum Claim {
 }
 
 /// Claims, and starts the work in the same task: from the claim on it goes on by itself, whatever becomes of this request.
-/// `admitted`: this request was counted already.
-pub(super) async fn claim(
-    service: &Arc<Service>,
-    keyed: &Keyed,
-    operation: &impl KeyedOperation,
-    admitted: &mut bool,
-) -> Result<Claim, Problem> {
+pub(super) async fn claim(service: &Arc<Service>, keyed: &Keyed, operation: &impl KeyedOperation) -> Result<Claim, Problem> {
     let digest = keyed.digest();
     let look_first = service.completed.contains_key(&digest);
     let guarded = !matches!(keyed.operation, Operation::Create);
@@ -61,9 +55,8 @@ pub(super) async fn claim(
         (false, _) => Guard::None,
     };
     // After everything else: what is refused makes no key.
-    if is_new && !matches!(guard, Guard::Known) && !*admitted {
-        service.admit(&keyed.account)?;
-        *admitted = true;
+    if is_new && !matches!(guard, Guard::Known) {
+        service.admit(&keyed.account, digest)?;
     }
     let new = keyed.new_key(service.settler.settings().lease, guard)?;
 
@@ -131,8 +124,10 @@ fn announce(service: Arc<Service>, digest: KeyDigest, told: oneshot::Receiver<Ou
     tokio::spawn(async move {
         // A worker that ended without an outcome left the key to its lease.
         let outcome = told.await.unwrap_or(Outcome::Pending);
-        if let Outcome::Answered(_) = outcome {
-            service.completed.insert(digest, ());
+        match outcome {
+            Outcome::Answered(_) => service.completed.insert(digest, ()),
+            Outcome::Freed(_) => service.freed(&digest),
+            Outcome::Refused(_) | Outcome::Released | Outcome::Pending | Outcome::LeaseLost => {}
         }
         service.waiting.settled(&digest);
         // The caller may have hung up.
