@@ -1,5 +1,6 @@
 //! The database is there and takes nothing: it is read-only, full, or has no connection left. Nothing is booked, and nothing needs a restart.
 
+use super::support::disk::BEARS_A_FULL_DISK;
 use super::support::prelude::*;
 
 tests!(sqlite [
@@ -58,8 +59,7 @@ async fn a_database_without_a_connection_left_books_nothing(case: &Case) {
 async fn on_a_full_disk_nothing_is_booked_and_nothing_is_lost(case: &Case) {
     let upstream = case.upstream().await;
     let setup = case.api(&upstream).set("DATABASE_ACQUIRE_TIMEOUT", "1s").set("LEASE", "2s").set("ANSWER_WITHIN", "2s");
-    // The signal that comes with the limit would end the process; what it gets instead is the error of the write.
-    let service = setup.through("trap '' XFSZ; exec \"$@\"").start().await;
+    let service = setup.through(BEARS_A_FULL_DISK).start().await;
     service.post(&case.key(), &case.body()).await.expect_created();
     let (key, body) = (case.key(), case.body());
     service.disk_is_full(true);

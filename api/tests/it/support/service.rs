@@ -1,5 +1,6 @@
 //! A process of ours: started for real, watched, signalled, killed.
 
+use super::disk;
 use super::document::DOCUMENT;
 use super::ledger::Ledger;
 use super::wait::{PATIENCE, eventually};
@@ -222,13 +223,10 @@ impl Service {
         assert!(sent.success(), "no process to send {name} to: {}", self.log());
     }
 
-    /// No file of the process may grow (or be written at all) any more, as on a full disk; or all may again. Only for one whose start
-    /// ignores the signal that comes with it.
+    /// Only for one that bears it (`disk.rs`).
     pub fn disk_is_full(&self, full: bool) {
-        let id = self.0.child.lock().unwrap().id().to_string();
-        let limit = if full { "--fsize=0:" } else { "--fsize=unlimited:" };
-        let set = Command::new("prlimit").args(["--pid", &id, limit]).status().expect("prlimit (Debian: util-linux)");
-        assert!(set.success(), "the limit is not set: {}", self.log());
+        let id = self.0.child.lock().unwrap().id();
+        assert!(disk::is_full(id, full), "the limit is not set: {}", self.log());
     }
 
     /// Waits for its end; the exit status, `None` where a signal ended it.
