@@ -9,7 +9,7 @@ export RUST_TEST_THREADS ?= 4
 CARGO_DENY_VERSION := 0.20.2
 
 # The same storm every time; more of it by make chaos.
-SHORT_STORM := CHAOS_SECONDS=10 CHAOS_SEED=1 CHAOS_FAULTS= cargo test -q -p api --test chaos -- --test-threads=1
+SHORT_STORM := CHAOS_SECONDS=10 CHAOS_SEED=1 CHAOS_FAULTS= CHAOS_MAX_FAULTS= cargo test -q -p api --test chaos -- --test-threads=1
 
 .PHONY: help build test test-contract test-clients test-browser lint lint-openapi openapi chaos bench backlog deny-installed
 
@@ -51,8 +51,8 @@ backlog: ## clear 10,000 stale leases and 200,000 expired keys beside live reque
 	cargo build --release -p jobs
 	.ci/with-postgres cargo bench -p api --bench backlog -- $(BACKLOG)
 
-chaos: build ## break everything at random and compare (SECONDS=60 SEED=7 DB=sqlite FAULTS=kill,pause)
-	CHAOS_SECONDS=$(or $(SECONDS),60) CHAOS_SEED=$(SEED) CHAOS_FAULTS=$(FAULTS) \
+chaos: build ## break everything at random and compare (SECONDS=60 MAX_FAULTS=1000 SEED=7 DB=sqlite FAULTS=kill,pause)
+	CHAOS_SECONDS=$(or $(SECONDS),$(if $(MAX_FAULTS),600,60)) CHAOS_MAX_FAULTS=$(MAX_FAULTS) CHAOS_SEED=$(SEED) CHAOS_FAULTS=$(FAULTS) \
 		$(if $(filter sqlite,$(DB)),,.ci/with-postgres) cargo test -q -p api --test chaos -- --nocapture --test-threads=1 $(DB)
 
 # Unoptimised: it runs for a second, and compiles in a third of the time.

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use sea_orm::{ConnectOptions, ConnectionTrait, Database as Sea, DatabaseConnection, DbBackend, DbErr, QueryResult, Statement};
 
+use super::clock::Clock;
+use super::server::OwnServer;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     Sqlite,
@@ -22,6 +25,8 @@ impl Engine {
 
 pub struct Database {
     pub engine: Engine,
+    /// That of all processes of a world, on SQLite.
+    pub clock: Option<Clock>,
     /// `sqlite://FILE`, or `postgres://user@host:port`.
     server: String,
     name: String,
@@ -45,12 +50,14 @@ pub struct Reservation {
 }
 
 impl Database {
-    pub async fn create(engine: Engine, folder: &Path) -> Self {
+    /// On that server, or on the one that `TEST_DATABASE_URL` names; by a clock of its own where that library is given (SQLite).
+    pub async fn create(engine: Engine, folder: &Path, server: Option<&OwnServer>, faketime: Option<&Path>) -> Self {
+        let clock = faketime.filter(|_| engine == Engine::Sqlite).map(|library| Clock::new(library, folder));
         let (server, name) = match engine {
             Engine::Sqlite => (format!("sqlite://{}", folder.join("reservations.db").display()), String::new()),
-            Engine::Postgres => (postgres_server(), format!("chaos_{}", uuid::Uuid::new_v4().simple())),
+            Engine::Postgres => (server.map_or_else(postgres_server, OwnServer::url), format!("chaos_{}", uuid::Uuid::new_v4().simple())),
         };
-        let database = Self { engine, server, name, beside: tokio::sync::OnceCell::new() };
+        let database = Self { engine, clock, server, name, beside: tokio::sync::OnceCell::new() };
         if engine == Engine::Postgres {
             database.administrate(&format!("CREATE DATABASE {} TEMPLATE template0", database.name)).await;
         }
@@ -96,10 +103,10 @@ impl Database {
         locked
     }
 
-    /// Every session is ended by the server (PostgreSQL).
-    pub async fn end_sessions(&self) {
+    /// Every session is ended by the server (PostgreSQL). False where that is away.
+    pub async fn end_sessions(&self) -> bool {
         let sql = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'", self.name);
-        self.administrate(&sql).await;
+        self.ask_administrator(&sql).await.is_ok()
     }
 
     /// The lease of the key with this reference; none where there is no such key.
@@ -111,7 +118,13 @@ impl Database {
         let sql = format!("SELECT state, lease_until_ms - {now} AS left_ms FROM idempotency_key WHERE reference = $1");
         let connection = self.beside.get_or_try_init(|| self.connect()).await?;
         let row = connection.query_one_raw(Statement::from_sql_and_values(backend, sql, [reference.into()])).await?;
-        row.map(|row| Ok(Lease { state: row.try_get("", "state")?, left_ms: row.try_get("", "left_ms")? })).transpose()
+        // Our own clock, with which we read a file, is not the one that the processes have.
+        let off_ms = self.clock.as_ref().map_or(0, Clock::off_ms);
+        let read = |row: QueryResult| {
+            let left_ms = row.try_get::<Option<i64>>("", "left_ms")?;
+            Ok(Lease { state: row.try_get("", "state")?, left_ms: left_ms.map(|left| left - off_ms) })
+        };
+        row.map(read).transpose()
     }
 
     /// How many keys are not settled: one that only an operator can settle is not counted.
@@ -159,9 +172,14 @@ impl Database {
     }
 
     async fn administrate(&self, sql: &str) {
-        let connection = open(&format!("{}/postgres", self.server)).await.unwrap_or_else(|e| panic!("our own connection: {e}"));
-        connection.execute_unprepared(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+        self.ask_administrator(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+    }
+
+    async fn ask_administrator(&self, sql: &str) -> Result<(), DbErr> {
+        let connection = open(&format!("{}/postgres", self.server)).await?;
+        let done = connection.execute_unprepared(sql).await;
         let _ = connection.close().await;
+        done.map(drop)
     }
 }
 

@@ -36,6 +36,12 @@ pub enum Fault {
     Lock,
     /// PostgreSQL ends every session.
     Sessions,
+    /// PostgreSQL is stopped, in good order or not, and started again: that of all worlds.
+    Restart,
+    /// No process of a world can write to a file.
+    Full,
+    /// The database's clock steps.
+    Clock,
     Wire(Side, Damage),
 }
 
@@ -67,6 +73,9 @@ pub fn all() -> Vec<(u64, &'static str, Fault)> {
         (2, "gateway", Fault::Gateway),
         (2, "lock", Fault::Lock),
         (1, "sessions", Fault::Sessions),
+        (1, "restart", Fault::Restart),
+        (1, "full", Fault::Full),
+        (1, "clock", Fault::Clock),
     ];
     for (side, prefix) in [(Side::Database, "database"), (Side::Booking, "booking")] {
         for (weight, name, damage) in [
@@ -87,13 +96,15 @@ pub fn all() -> Vec<(u64, &'static str, Fault)> {
 
 impl Fault {
     /// Without a wire to the database there is nothing to do to it.
-    const fn applies(self, engine: Engine) -> bool {
+    pub const fn applies(self, engine: Engine) -> bool {
         match self {
             Self::Sleep | Self::Silence | Self::Deaf | Self::LateRefusal | Self::CutWhenBooked | Self::SilentWhileTrying => {
                 matches!(engine, Engine::Postgres)
             }
-            Self::Sessions | Self::Wire(Side::Database, _) => matches!(engine, Engine::Postgres),
-            Self::Kill | Self::Stop | Self::Pause | Self::Gateway | Self::Lock | Self::Wire(Side::Booking, _) => true,
+            Self::Sessions | Self::Restart | Self::Wire(Side::Database, _) => matches!(engine, Engine::Postgres),
+            // Nobody limits the files of a server that serves all.
+            Self::Full => matches!(engine, Engine::Sqlite),
+            Self::Kill | Self::Stop | Self::Pause | Self::Gateway | Self::Lock | Self::Clock | Self::Wire(Side::Booking, _) => true,
         }
     }
 
@@ -102,15 +113,20 @@ impl Fault {
         match self {
             Self::Kill | Self::Stop | Self::Pause | Self::Sleep | Self::Gateway | Self::Wire(Side::Booking, _) => Kind::Sending,
             Self::Sessions | Self::CutWhenBooked | Self::Wire(Side::Database, Damage::Cut) => Kind::Sudden,
-            Self::Silence | Self::Deaf | Self::LateRefusal | Self::SilentWhileTrying | Self::Lock | Self::Wire(Side::Database, _) => {
-                Kind::Storing
-            }
+            Self::Silence | Self::Deaf | Self::LateRefusal | Self::SilentWhileTrying | Self::Wire(Side::Database, _) => Kind::Storing,
+            Self::Lock | Self::Restart | Self::Full => Kind::Storing,
+            Self::Clock => Kind::Stepped,
         }
     }
 
     /// Whether it befalls all processes.
     pub const fn befalls_all(self) -> bool {
-        matches!(self, Self::Lock | Self::Sessions)
+        matches!(self, Self::Lock | Self::Sessions | Self::Restart | Self::Full | Self::Clock)
+    }
+
+    /// Whether it befalls those of all worlds: they share one PostgreSQL server.
+    pub const fn befalls_all_worlds(self, engine: Engine) -> bool {
+        matches!((self, engine), (Self::Restart | Self::Clock, Engine::Postgres))
     }
 }
 
@@ -126,6 +142,7 @@ pub async fn rage(world: &Arc<World>, kinds: &[(u64, &'static str, Fault)]) {
         running.spawn(async move {
             if strike(&world_of_fault, &mut own, fault).await {
                 world_of_fault.ledger.count("faults", name);
+                world_of_fault.common.enough.one_more();
             }
         });
         tokio::time::sleep(Duration::from_millis(dice.between(100, 500))).await;

@@ -32,5 +32,8 @@ pub async fn is_held(database: &Database, ledger: &Ledger, asked: &Asked, proces
     if ledger.troubles.met(&[Kind::Sending], process, before, Instant::now()) {
         return ledger.count("beside them", "a send that was held up");
     }
+    if ledger.troubles.met(&[Kind::Stepped], process, arrived, arrived) {
+        return ledger.count("beside them", "a send under a lease that a step of the clock ended");
+    }
     ledger.violation(format!("{} {reference} was sent by {process} without a lease: {state}, left {left_ms:?} ms", asked.method));
 }

@@ -2,7 +2,13 @@
 //! that are killed and paused, and callers that retry as documented. Then calm, and an oracle that compares everything.
 //!
 //! `make chaos` runs a short storm on each database, or as long a one as it is asked for. `docs/chaos.md` says what it shows.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a test that cannot go on says so and stops")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test that cannot go on says so and stops"
+)]
 
 mod arguments;
 mod asked;
@@ -10,19 +16,27 @@ mod behaviour;
 mod booking;
 mod bookings;
 mod caller;
+mod clock;
+mod common;
 mod database;
 mod dice;
+#[path = "../it/support/disk.rs"]
+mod disk;
 mod faults;
 mod lease;
 mod ledger;
 mod oracle;
 mod ports;
+#[path = "../it/support/postgres.rs"]
+#[allow(dead_code, reason = "shared with the other tests, which use more of it")]
+mod postgres;
 mod process;
 mod proxy;
 #[path = "../it/support/reply.rs"]
 #[allow(dead_code, reason = "shared with the other tests, which use more of it")]
 mod reply;
 mod sends;
+mod server;
 mod settings;
 mod strike;
 mod traps;
@@ -32,11 +46,16 @@ mod troubles;
 mod wire;
 mod world;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arguments::Arguments;
 use booking::Mode;
+use clock::Clock;
+use common::{Common, Enough};
 use database::Engine;
+use faults::Fault;
+use server::OwnServer;
 use world::World;
 
 #[test]
@@ -61,32 +80,77 @@ struct Total {
     violations: Vec<String>,
 }
 
+/// What a run stands on, whatever its storms do.
+#[derive(Clone)]
+struct Ground {
+    engine: Engine,
+    faketime: Option<PathBuf>,
+    server: Option<Arc<OwnServer>>,
+    enough: Arc<Enough>,
+}
+
+impl Ground {
+    /// What cannot be done here is left out of the arguments, with a line that says so.
+    async fn prepare(engine: Engine, arguments: &mut Arguments) -> Self {
+        let mut without = |what: Fault, name: &str, why: &str| {
+            let before = arguments.kinds.len();
+            arguments.kinds.retain(|(_, _, fault)| *fault != what);
+            if arguments.kinds.len() < before && what.applies(engine) {
+                println!("{name} is left out: {why}");
+            }
+        };
+        let faketime = Clock::library();
+        if faketime.is_none() {
+            without(Fault::Clock, "clock", "there is no libfaketime.so.1 here (Debian: apt-get install faketime)");
+        }
+        let server = match engine {
+            Engine::Sqlite => None,
+            Engine::Postgres => OwnServer::start(faketime.as_deref()).await,
+        };
+        if engine == Engine::Postgres && server.is_none() {
+            let why = "PostgreSQL's server programs are not on this machine (Debian: apt-get install postgresql)";
+            without(Fault::Restart, "restart", why);
+            without(Fault::Clock, "clock", why);
+        }
+        let faketime = faketime.filter(|_| arguments.kinds.iter().any(|(_, _, fault)| *fault == Fault::Clock));
+        Self { engine, faketime, server: server.map(Arc::new), enough: Arc::new(Enough::new(arguments.max_faults)) }
+    }
+}
+
 fn run(engine: Engine) {
-    let arguments = Arguments::read();
+    let mut arguments = Arguments::read();
     let database = engine.name();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let ground = runtime.block_on(Ground::prepare(engine, &mut arguments));
     let (first, mut total) = (arguments.seed, Total::default());
     for seed in (0..arguments.storms).map(|n| first.wrapping_add(n)) {
         let again = arguments.again(database, seed);
-        let of_this = arguments.clone();
+        let (of_this, on) = (arguments.clone(), ground.clone());
         // A panic is a fault of this program or of its surroundings, and says nothing about the service; a broken promise is counted.
-        match runtime.block_on(runtime.spawn(async move { storm(engine, seed, &of_this).await })) {
+        match runtime.block_on(runtime.spawn(async move { storm(&on, seed, &of_this).await })) {
             Ok(storm) => total.add(storm),
             Err(panicked) => panic!("HARNESS FAULT, no verdict on the service: {panicked}\nrepeat with: {again}"),
         }
         let last = total.sentence(database, first, seed);
         println!("{last}");
         assert!(total.violations.is_empty(), "{last}\nrepeat with: {again}\n{}", total.violations.join("\n"));
+        if ground.enough.is_reached() {
+            break;
+        }
     }
+    drop(ground);
     runtime.shutdown_background();
 }
 
 /// One world for each of the four modes of a booking system, all at once.
-async fn storm(engine: Engine, seed: u64, arguments: &Arguments) -> Total {
+async fn storm(ground: &Ground, seed: u64, arguments: &Arguments) -> Total {
+    let engine = ground.engine;
     let modes = [(true, true), (true, false), (false, true), (false, false)];
+    let common = &Arc::new(Common::new(modes.len(), ground.server.clone(), Arc::clone(&ground.enough)));
     let worlds = modes.into_iter().enumerate().map(async |(number, (deduplicates, looks_up))| {
         let seed = seed.wrapping_mul(4).wrapping_add(number as u64);
-        let world = Arc::new(World::create(engine, Mode { deduplicates, looks_up }, seed).await);
+        let (mode, ledger) = (Mode { deduplicates, looks_up }, &common.ledgers[number]);
+        let world = Arc::new(World::create(engine, mode, seed, ledger, common, ground.faketime.as_deref()).await);
         world.run(arguments.storm, &arguments.kinds).await;
         world
     });

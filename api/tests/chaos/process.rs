@@ -8,6 +8,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::clock::Clock;
+use super::disk::{self, BEARS_A_FULL_DISK};
 use super::proxy::Proxy;
 
 /// How it is run.
@@ -24,6 +26,7 @@ pub struct Process {
     pub booking_link: Proxy,
     /// Somebody is killing, pausing or starting it.
     taken: AtomicBool,
+    disk_is_full: AtomicBool,
 }
 
 /// What a process is made of.
@@ -44,7 +47,18 @@ impl Process {
         assert!(program.exists(), "{} is missing: run 'cargo build --workspace' first (make does)", program.display());
         let child = Mutex::new(run(&program, &settings, folder, &name));
         let folder = folder.to_owned();
-        Self { name, program, settings, folder, child, port, database_link, booking_link, taken: AtomicBool::default() }
+        Self {
+            name,
+            program,
+            settings,
+            folder,
+            child,
+            port,
+            database_link,
+            booking_link,
+            taken: AtomicBool::default(),
+            disk_is_full: AtomicBool::default(),
+        }
     }
 
     /// Whoever gets it may stop and start it; nobody else does until it is given back.
@@ -72,10 +86,19 @@ impl Process {
         }
     }
 
+    /// Also for whoever is started in its place meanwhile.
+    pub fn disk_is_full(&self, full: bool) {
+        let child = self.child.lock().unwrap();
+        self.disk_is_full.store(full, Ordering::SeqCst);
+        // One that has ended has no files.
+        disk::is_full(child.id(), full);
+    }
+
     fn kill(&self) {
         let mut child = self.child.lock().unwrap();
         let _ = child.kill();
         let _ = child.wait();
+        Clock::forget(child.id());
     }
 }
 
@@ -96,7 +119,11 @@ impl Taken<'_> {
 
     pub fn start_again(&self) {
         let process = self.0;
-        *process.child.lock().unwrap() = run(&process.program, &process.settings, &process.folder, &process.name);
+        let mut child = process.child.lock().unwrap();
+        *child = run(&process.program, &process.settings, &process.folder, &process.name);
+        if process.disk_is_full.load(Ordering::SeqCst) {
+            disk::is_full(child.id(), true);
+        }
     }
 
     pub fn has_ended(&self) -> bool {
@@ -133,8 +160,8 @@ impl Drop for Process {
 
 fn run(program: &Path, settings: &BTreeMap<String, String>, folder: &Path, name: &str) -> Child {
     let log = || File::options().create(true).append(true).open(folder.join(format!("{name}.log"))).expect("a file to write to");
-    let mut command = Command::new(program);
-    command.current_dir(folder).env_clear();
+    let mut command = Command::new("sh");
+    command.args(["-c", BEARS_A_FULL_DISK, "sh"]).arg(program).current_dir(folder).env_clear();
     for name in ["PATH", "HOME", "LLVM_PROFILE_FILE"] {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);

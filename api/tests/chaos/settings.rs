@@ -16,6 +16,10 @@ pub const HOLD_MS: (u64, u64) = (100, 800);
 pub const SILENCE_MS: (u64, u64) = (LEASE_MS, 4000);
 /// Only what it is told comes too late, and later than everybody else needs to settle it.
 pub const DEAF_MS: (u64, u64) = (7000, 10_000);
+/// The database's clock steps by at most so much: `docs/guarantees.md` bears a fraction of a lease.
+pub const STEP_MS: u64 = LEASE_MS * 3 / 10;
+/// A disk is full for so long.
+pub const FULL_MS: (u64, u64) = (1000, 4000);
 /// A whole process sleeps for so long.
 pub const SLEEP_MS: u64 = 9000;
 

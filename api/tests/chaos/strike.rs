@@ -6,7 +6,7 @@ use super::dice::Dice;
 use super::faults::{Damage, Fault, Side};
 use super::process::{Process, Taken};
 use super::proxy::{Manner, Proxy};
-use super::settings::{DEAF_MS, HOLD_MS, PAUSE_MS, SILENCE_MS, SLEEP_MS};
+use super::settings::{DEAF_MS, FULL_MS, HOLD_MS, LEASE_MS, PAUSE_MS, SILENCE_MS, SLEEP_MS};
 use super::traps::When;
 use super::world::World;
 
@@ -24,7 +24,8 @@ pub async fn strike(world: &World, dice: &mut Dice, fault: Fault) -> bool {
     let mut length = |(least, most)| Duration::from_millis(dice.between(least, most));
     // Those that wait for their moment say themselves when it has come.
     let waits = matches!(fault, Fault::LateRefusal | Fault::CutWhenBooked | Fault::SilentWhileTrying | Fault::Gateway);
-    let _trouble = (!waits).then(|| world.ledger.troubles.begin(fault.kind(), (!fault.befalls_all()).then_some(process.name.as_str())));
+    let whom = (!fault.befalls_all()).then_some(process.name.as_str());
+    let _troubles: Vec<_> = world.ledgers_of(fault).iter().filter(|_| !waits).map(|of| of.troubles.begin(fault.kind(), whom)).collect();
     match (fault, process.database_link.as_ref()) {
         (Fault::Kill | Fault::Stop | Fault::Pause, _) => {
             let pause = length(PAUSE_MS);
@@ -50,10 +51,13 @@ pub async fn strike(world: &World, dice: &mut Dice, fault: Fault) -> bool {
         (Fault::SilentWhileTrying, Some(_)) => be_silent_while_trying(world).await,
         (Fault::Gateway, _) => hide_behind_a_gateway(world).await,
         (Fault::Lock, _) => world.database.block_writes(hold * 3).await,
-        (Fault::Sessions, _) => {
-            world.database.end_sessions().await;
-            true
-        }
+        (Fault::Sessions, _) => world.database.end_sessions().await,
+        (Fault::Restart, _) => match &world.common.server {
+            Some(server) => server.restart(if dice.percent(50) { "fast" } else { "immediate" }, hold).await,
+            None => false,
+        },
+        (Fault::Full, _) => fill_the_disk(world, length(FULL_MS)).await,
+        (Fault::Clock, _) => step_the_clock(world, dice).await,
         (Fault::Wire(Side::Booking, damage), _) => damage_wire(&process.booking_link, damage, hold).await,
         (Fault::Wire(Side::Database, damage), Some(wire)) => damage_wire(wire, damage, hold).await,
         (_, None) => false,
@@ -133,6 +137,23 @@ async fn hide_behind_a_gateway(world: &World) -> bool {
     drop(lost);
     tokio::time::sleep(TAKEN_OVER).await;
     world.booking.be_behind_gateway(&reference, false);
+    true
+}
+
+/// For all processes of a world, whichever are started meanwhile.
+async fn fill_the_disk(world: &World, length: Duration) -> bool {
+    let Some(_disk) = world.take_disk() else { return false };
+    world.processes.iter().for_each(|process| process.disk_is_full(true));
+    tokio::time::sleep(length).await;
+    world.processes.iter().for_each(|process| process.disk_is_full(false));
+    true
+}
+
+/// It lasts as long as a lease that was given by the clock as it was before.
+async fn step_the_clock(world: &World, dice: &mut Dice) -> bool {
+    let Some(clock) = world.clock() else { return false };
+    clock.step(dice);
+    tokio::time::sleep(Duration::from_millis(LEASE_MS)).await;
     true
 }
 

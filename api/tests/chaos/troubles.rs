@@ -13,6 +13,8 @@ pub enum Kind {
     Storing,
     /// Its connections to the database ended, and it can have new ones: whoever tries again has nothing to wait for.
     Sudden,
+    /// The database's clock has just stepped: a lease may be over sooner than its worker knows.
+    Stepped,
 }
 
 #[derive(Clone, Debug)]

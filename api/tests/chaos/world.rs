@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::booking::{BookingSystem, Mode};
+use super::clock::Clock;
+use super::common::Common;
 use super::database::{Database, Engine};
 use super::dice::Dice;
 use super::faults::{self, Fault};
@@ -28,6 +30,9 @@ pub struct World {
     pub database: Arc<Database>,
     pub processes: Vec<Process>,
     pub ledger: Arc<Ledger>,
+    pub common: Arc<Common>,
+    /// One fault of it at a time.
+    disk: tokio::sync::Mutex<()>,
     mode: Mode,
     calm_since: OnceLock<Instant>,
     settled_after: OnceLock<Duration>,
@@ -37,10 +42,17 @@ pub struct World {
 
 impl World {
     /// Everything is started; nothing goes wrong yet.
-    pub async fn create(engine: Engine, mode: Mode, seed: u64) -> Self {
+    pub async fn create(
+        engine: Engine,
+        mode: Mode,
+        seed: u64,
+        ledger: &Arc<Ledger>,
+        common: &Arc<Common>,
+        faketime: Option<&Path>,
+    ) -> Self {
         let folder = TempDir::with_prefix("reservation-chaos-").expect("a folder");
-        let ledger = Arc::new(Ledger::new());
-        let database = Arc::new(Database::create(engine, folder.path()).await);
+        let (ledger, common) = (Arc::clone(ledger), Arc::clone(common));
+        let database = Arc::new(Database::create(engine, folder.path(), common.server.as_deref(), faketime).await);
         let booking = BookingSystem::new(mode, seed, Arc::clone(&ledger), Arc::clone(&database));
         let mut dice = Dice::of(seed, "world");
         let (servers, jobs) = (dice.between(2, 3), dice.between(1, 2));
@@ -51,7 +63,8 @@ impl World {
             }
         }
         let (calm_since, settled_after, longest_stall_ms) = (OnceLock::new(), OnceLock::new(), AtomicU64::default());
-        Self { seed, booking, database, processes, ledger, mode, calm_since, settled_after, longest_stall_ms, folder }
+        let disk = tokio::sync::Mutex::default();
+        Self { seed, booking, database, processes, ledger, common, disk, mode, calm_since, settled_after, longest_stall_ms, folder }
     }
 
     /// The storm, the calm after it, the verdict. All that it starts has ended when it returns.
@@ -70,16 +83,21 @@ impl World {
         if let Some(still) = self.who_is_not_ready(PATIENCE).await {
             panic!("there is no world to storm in: {still}");
         }
+        self.common.together().await;
         let callers = futures_util::future::join_all((0..CALLERS).map(|n| {
             let world = Arc::clone(self);
             tokio::spawn(async move { caller::live(&world, &n.to_string()).await })
         }));
         let clock = async {
-            tokio::time::sleep(storm).await;
+            tokio::select! {
+                () = tokio::time::sleep(storm) => {}
+                () = self.common.enough.comes() => {}
+            }
             let _ = self.calm_since.set(Instant::now());
             self.booking.calm_down();
         };
         tokio::join!(clock, faults::rage(self, kinds));
+        self.common.together().await;
         for ended in callers.await {
             ended.expect("a caller goes on to its end");
         }
@@ -87,6 +105,21 @@ impl World {
             self.ledger.violation(format!("nothing goes wrong any more, but {still}"));
         }
         oracle::judge(self).await;
+    }
+
+    /// Of the worlds whose processes it befalls.
+    pub fn ledgers_of(&self, fault: Fault) -> &[Arc<Ledger>] {
+        if fault.befalls_all_worlds(self.database.engine) { &self.common.ledgers } else { std::slice::from_ref(&self.ledger) }
+    }
+
+    /// The database's, where it can be changed.
+    pub fn clock(&self) -> Option<&Clock> {
+        self.database.clock.as_ref().or_else(|| self.common.server.as_ref()?.clock.as_ref())
+    }
+
+    /// Whoever gets it may fill it.
+    pub fn take_disk(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        self.disk.try_lock().ok()
     }
 
     /// Whether nothing goes wrong any more.
@@ -188,6 +221,9 @@ async fn start(program: &'static str, number: u64, mode: Mode, database: &Databa
     let booking_link = Proxy::to(booking.listen(&name).await).await;
     let mut settings = settings::of_processes(mode, booking_link.port());
     settings.insert("DATABASE_URL".into(), database.url(database_link.as_ref().map(Proxy::port)));
+    if let Some(clock) = &database.clock {
+        settings.extend(clock.environment().map(|(name, value)| (name.to_owned(), value)));
+    }
     let port = (program == "api").then(free_port);
     if let Some(port) = port {
         settings.insert("LISTEN".into(), format!("127.0.0.1:{port}"));
