@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::database::Engine;
 use super::faults::{self, Fault};
 
 /// A storm no longer than this: what is found is found among few keys, and pauses between looks stay short. A longer run is many of them.
@@ -38,6 +39,13 @@ impl Arguments {
         let whole = seconds.map_or(SHORT_STORM, Duration::from_secs);
         let storms = whole.as_secs().div_ceil(STORM.as_secs()).max(1);
         Self { seed, storms, storm: whole.min(STORM), max_faults, kinds: kinds(faults.as_deref()), faults }
+    }
+
+    /// What cannot be done here, with a line that says so where it would have been.
+    pub fn leave_out(&mut self, what: Fault, engine: Engine, why: &str) {
+        for (_, name, _) in self.kinds.extract_if(.., |(_, _, fault)| *fault == what).filter(|_| what.applies(engine)) {
+            println!("{name} is left out: {why}");
+        }
     }
 
     /// How to run one storm again.

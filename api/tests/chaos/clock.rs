@@ -68,7 +68,7 @@ impl Clock {
         wrapper
     }
 
-    /// The library leaves two files behind for a process that was killed.
+    /// The library leaves two files behind for most processes.
     pub fn forget(process: u32) {
         for file in [format!("faketime_shm_{process}"), format!("sem.faketime_sem_{process}")] {
             let _ = std::fs::remove_file(Path::new("/dev/shm").join(file));

@@ -92,27 +92,21 @@ struct Ground {
 impl Ground {
     /// What cannot be done here is left out of the arguments, with a line that says so.
     async fn prepare(engine: Engine, arguments: &mut Arguments) -> Self {
-        let mut without = |what: Fault, name: &str, why: &str| {
-            let before = arguments.kinds.len();
-            arguments.kinds.retain(|(_, _, fault)| *fault != what);
-            if arguments.kinds.len() < before && what.applies(engine) {
-                println!("{name} is left out: {why}");
-            }
-        };
-        let faketime = Clock::library();
+        let mut faketime = Clock::library();
         if faketime.is_none() {
-            without(Fault::Clock, "clock", "there is no libfaketime.so.1 here (Debian: apt-get install faketime)");
+            arguments.leave_out(Fault::Clock, engine, "there is no libfaketime.so.1 here (Debian: apt-get install faketime)");
         }
+        // A program that need not live by it does not.
+        faketime = faketime.filter(|_| arguments.kinds.iter().any(|(_, _, fault)| *fault == Fault::Clock));
         let server = match engine {
             Engine::Sqlite => None,
             Engine::Postgres => OwnServer::start(faketime.as_deref()).await,
         };
         if engine == Engine::Postgres && server.is_none() {
             let why = "PostgreSQL's server programs are not on this machine (Debian: apt-get install postgresql)";
-            without(Fault::Restart, "restart", why);
-            without(Fault::Clock, "clock", why);
+            arguments.leave_out(Fault::Restart, engine, why);
+            arguments.leave_out(Fault::Clock, engine, why);
         }
-        let faketime = faketime.filter(|_| arguments.kinds.iter().any(|(_, _, fault)| *fault == Fault::Clock));
         Self { engine, faketime, server: server.map(Arc::new), enough: Arc::new(Enough::new(arguments.max_faults)) }
     }
 }
@@ -138,7 +132,9 @@ fn run(engine: Engine) {
             break;
         }
     }
-    drop(ground);
+    if let Some(server) = &ground.server {
+        runtime.block_on(server.end());
+    }
     runtime.shutdown_background();
 }
 

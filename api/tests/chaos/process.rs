@@ -120,6 +120,7 @@ impl Taken<'_> {
     pub fn start_again(&self) {
         let process = self.0;
         let mut child = process.child.lock().unwrap();
+        Clock::forget(child.id());
         *child = run(&process.program, &process.settings, &process.folder, &process.name);
         if process.disk_is_full.load(Ordering::SeqCst) {
             disk::is_full(child.id(), true);

@@ -41,6 +41,11 @@ impl OwnServer {
         format!("postgres://postgres@{}", self.server.address())
     }
 
+    /// In good order, so that nothing of it is left in this machine's memory.
+    pub async fn end(&self) {
+        self.server.stop("fast").await;
+    }
+
     /// Stopped (`Server::stop` has the modes), away for that long, and started again. False where somebody else has it in hand.
     pub async fn restart(&self, mode: &str, length: Duration) -> bool {
         if self.taken.swap(true, Ordering::SeqCst) {
