@@ -239,7 +239,7 @@ fn rate_limit(text: &str) -> Result<RateLimit, String> {
 }
 
 fn cors_origins(text: &str) -> Result<OriginList, String> {
-    let origins: Vec<&str> = text.split(',').map(str::trim).filter(|o| !o.is_empty()).collect();
+    let origins: Vec<&str> = text.split(',').map(str::trim).collect();
     // As a browser writes it: another spelling would never be met.
     let is_origin = |origin: &&str| {
         reqwest::Url::parse(origin).is_ok_and(|url| {

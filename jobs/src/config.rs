@@ -256,6 +256,11 @@ pub fn duration_or_zero(text: &str) -> Result<Duration, String> {
 
 /// Base address of a service: http or https, with a host, and nothing behind its path.
 fn base_address(text: &str) -> Result<Url, String> {
+    // What a browser would mend is a slip here.
+    let has_host = text.split_once("://").is_some_and(|(_, rest)| !rest.starts_with('/'));
+    if !has_host || text.contains(char::is_whitespace) {
+        return Err("must be an address such as https://booking.example/v1".into());
+    }
     let url = Url::parse(text).map_err(|error| error.to_string())?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
         return Err("must be an http or https address".into());

@@ -17,7 +17,7 @@ pub struct DeleteExpiredKeys {
     pub db: Database,
     /// Keys in one statement: what a reader or writer may have to wait for.
     pub batch: u64,
-    /// Between two batches, so that others get at the database.
+    /// Between two batches at least, so that others get at the database.
     pub pause: Duration,
     /// A run ends after this long; the next one goes on.
     pub time_limit: Duration,
@@ -58,9 +58,15 @@ impl DeleteExpiredKeys {
         if stop.is_cancelled() || began.elapsed_ms() >= millis(self.time_limit) {
             return Ok(None);
         }
+        let batch_began = BootInstant::now();
         let deleted = delete.await?;
         if deleted > 0 {
-            tokio::time::sleep(self.pause).await;
+            // Two thirds of the time are the others': SQLite has one writer, and who waits for it only looks now and then.
+            let took = Duration::from_millis(u64::try_from(batch_began.elapsed_ms()).unwrap_or(0));
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(self.pause.max(took * 2)) => {}
+            }
         }
         Ok((deleted > 0).then_some(deleted))
     }

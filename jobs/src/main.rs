@@ -73,6 +73,9 @@ async fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
     config::check(&arguments.booking, &arguments.keys)?;
+    if arguments.once && arguments.command.is_some() {
+        return Err("--once runs the jobs; it does not go with keys".into());
+    }
     let db = Database::connect(&arguments.database.settings()).await?;
     db.migrate().await?;
     if let Some(Command::Keys(command)) = &arguments.command {

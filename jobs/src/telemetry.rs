@@ -1,4 +1,4 @@
-//! What every process does alike: its log, its name, and how it is told to stop.
+//! What every process does alike: its log, its name, and what signals do to it.
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
@@ -22,7 +22,13 @@ pub fn start() -> Result<(), String> {
         // A line that cannot be written, on a full disk, is lost; told of by a line more, it would take its task with it.
         .log_internal_errors(false)
         .try_init();
-    Ok(())
+    bear_file_size_limits().map_err(|error| format!("signals cannot be received: {error}"))
+}
+
+/// What `ulimit -f` refuses is to fail like a write to a full disk, and not to end the process: for that its signal is received from now on.
+fn bear_file_size_limits() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
 }
 
 /// A line on standard output. Where nobody takes it, on a full disk or a closed pipe, it is lost: no reason to die.

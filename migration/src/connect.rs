@@ -1,6 +1,8 @@
 //! How a database is opened, by this tool and by the service alike: two that open one new SQLite file differently lock each other out.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
@@ -73,14 +75,20 @@ enum Place {
 pub async fn open(mut options: ConnectOptions, patience: Duration) -> Result<DatabaseConnection, ConnectError> {
     let place = Place::of(options.get_url())?;
     options.acquire_timeout(patience).connect_timeout(patience).sqlx_logging(false);
+    let opened = Arc::new(OnceLock::new());
     if let Place::Sqlite(file) = &place {
         make_folder(file)?;
+        let (file, opened) = (file.clone(), Arc::clone(&opened));
         options.map_sqlx_sqlite_opts(move |o| {
             o.pragma("journal_mode", "WAL").pragma("synchronous", "FULL").pragma("foreign_keys", "ON").busy_timeout(patience)
         });
         // A full disk makes SQLite end a transaction by itself; the library goes on counting it, and would make every later one a
-        // part of a transaction that never commits. Such a connection is closed, and a new one opened.
-        options.map_sqlx_sqlite_before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }));
+        // part of a transaction that never commits. And a file that was moved away or replaced keeps what nobody will ever read again.
+        // Such a connection is closed, and a new one opened.
+        options.map_sqlx_sqlite_before_acquire(move |connection, _| {
+            let usable = !connection.is_in_transaction() && opened.get().is_none_or(|opened| *opened == identity(&file));
+            Box::pin(async move { Ok(usable) })
+        });
     }
     // `busy_timeout` does not cover the change of a new file to a write-ahead log while somebody else is in it.
     let backoff = ExponentialBuilder::new()
@@ -89,9 +97,13 @@ pub async fn open(mut options: ConnectOptions, patience: Duration) -> Result<Dat
         .with_jitter()
         .without_max_times()
         .with_total_delay(Some(patience));
-    let opened = (|| Database::connect(options.clone())).retry(backoff).when(is_busy).await;
-    match opened {
-        Ok(connection) => Ok(connection),
+    match (|| Database::connect(options.clone())).retry(backoff).when(is_busy).await {
+        Ok(connection) => {
+            if let Place::Sqlite(file) = &place {
+                opened.get_or_init(|| identity(file));
+            }
+            Ok(connection)
+        }
         Err(error) => Err(place.unreachable(&error).await),
     }
 }
@@ -166,6 +178,11 @@ fn make_folder(file: &Path) -> Result<(), ConnectError> {
         }
         _ => Ok(()),
     }
+}
+
+/// Device and number of the file that has this name now.
+fn identity(file: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(file).ok().map(|file| (file.dev(), file.ino()))
 }
 
 /// SQLITE_BUSY, extended or not.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::clock::Clock;
-use super::disk::{self, BEARS_A_FULL_DISK};
+use super::disk;
 use super::proxy::Proxy;
 
 /// How it is run.
@@ -161,8 +161,8 @@ impl Drop for Process {
 
 fn run(program: &Path, settings: &BTreeMap<String, String>, folder: &Path, name: &str) -> Child {
     let log = || File::options().create(true).append(true).open(folder.join(format!("{name}.log"))).expect("a file to write to");
-    let mut command = Command::new("sh");
-    command.args(["-c", BEARS_A_FULL_DISK, "sh"]).arg(program).current_dir(folder).env_clear();
+    let mut command = Command::new(program);
+    command.current_dir(folder).env_clear();
     for name in ["PATH", "HOME", "LLVM_PROFILE_FILE"] {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);

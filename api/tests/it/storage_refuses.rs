@@ -1,10 +1,10 @@
 //! The database is there and takes nothing: it is read-only, full, or has no connection left. Nothing is booked, and nothing needs a restart.
 
-use super::support::disk::BEARS_A_FULL_DISK;
 use super::support::prelude::*;
 
 tests!(sqlite [
     on_a_full_disk_nothing_is_booked_and_nothing_is_lost,
+    a_file_that_was_moved_away_keeps_nothing_and_its_successor_all,
     a_file_that_is_read_only_is_refused_at_the_start,
 ] postgres [
     a_read_only_database_books_nothing,
@@ -59,7 +59,7 @@ async fn a_database_without_a_connection_left_books_nothing(case: &Case) {
 async fn on_a_full_disk_nothing_is_booked_and_nothing_is_lost(case: &Case) {
     let upstream = case.upstream().await;
     let setup = case.api(&upstream).set("DATABASE_ACQUIRE_TIMEOUT", "1s").set("LEASE", "2s").set("ANSWER_WITHIN", "2s");
-    let service = setup.through(BEARS_A_FULL_DISK).start().await;
+    let service = setup.start().await;
     service.post(&case.key(), &case.body()).await.expect_created();
     let (key, body) = (case.key(), case.body());
     service.disk_is_full(true);
@@ -81,6 +81,32 @@ async fn on_a_full_disk_nothing_is_booked_and_nothing_is_lost(case: &Case) {
     let reply = service.settle(&key, &body).await;
     assert_eq!((reply.status, reply.id(), upstream.bookings_of(&body).len()), (201, booking.reference, 1), "{reply:?}");
     case.expect_no_orphans(&upstream, &service).await;
+}
+
+/// A backup restored under a running server, in two steps: what goes to the file that nobody will open again would be lost.
+async fn a_file_that_was_moved_away_keeps_nothing_and_its_successor_all(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("DATABASE_ACQUIRE_TIMEOUT", "1s").set("LEASE", "5s").start().await;
+    let (first_key, first_body) = (case.key(), case.body());
+    let first = service.post(&first_key, &first_body).await;
+    first.expect_created();
+    let file = |suffix: &str| case.folder().join(format!("reservations.db{suffix}"));
+    case.database.execute(&format!("VACUUM INTO '{}'", file(".backup").display())).await;
+    for suffix in ["", "-wal", "-shm"] {
+        std::fs::rename(file(suffix), file(&format!(".old{suffix}"))).unwrap();
+    }
+    let (key, body) = (case.key(), case.body());
+    nothing_is_booked(&service, &upstream, &key, &body).await;
+    eventually("it is not ready", async || (service.get("/health/ready").await.status == 503).then_some(())).await;
+
+    std::fs::rename(file(".backup"), file("")).unwrap();
+    is_an_ordinary_request(&service, &upstream, &key, &body).await;
+    service.kill_9();
+    service.start_again().await;
+    for (key, body) in [(&first_key, &first_body), (&key, &body)] {
+        assert!(service.post(key, body).await.is_replay());
+        assert_eq!(upstream.bookings_of(body).len(), 1);
+    }
 }
 
 /// B37

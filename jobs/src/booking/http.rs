@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use entity::crash_point::{self, Moment};
 use entity::reservation::Details;
-use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header, redirect};
+use reqwest::header::{self, HeaderMap};
+use reqwest::{Method, RequestBuilder, Response, Url, redirect};
 use serde::{Deserialize, Serialize};
 
 use super::{Booking, Looked, Nothing, Sent, Unknown, Values, is_booking_id};
@@ -193,7 +194,7 @@ impl HttpBookingSystem {
 
     async fn send(&self, request: RequestBuilder) -> Result<Reply, Failed> {
         let response = request.send().await.map_err(|e| failure(&e))?;
-        let (status, retry_after_s, json) = (response.status(), retry_after_s(&response), is_json(&response));
+        let (status, retry_after_s, json) = (response.status(), retry_after_s(response.headers()), is_json(&response));
         let body = read_limited(response).await.map_err(Failed::Unknown)?;
         let json = json && serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_ok();
         Ok(Reply { status: status.as_u16(), retry_after_s, json, body })
@@ -283,18 +284,21 @@ fn is_json(response: &Response) -> bool {
 }
 
 /// `Retry-After` in seconds, a date converted; 1 where there is none, never more than a day.
-fn retry_after_s(response: &Response) -> u64 {
-    if response.status() != StatusCode::TOO_MANY_REQUESTS {
-        return 1;
-    }
-    let value = response.headers().get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()).unwrap_or_default().trim();
-    let seconds = value.parse::<u64>().ok().or_else(|| {
-        // Both dates are the booking system's own: its clock need not agree with ours (RFC 9110, section 10.2.3).
-        let until = chrono::DateTime::parse_from_rfc2822(value).ok()?;
-        let date = response.headers().get(header::DATE)?.to_str().ok()?;
-        u64::try_from((until - chrono::DateTime::parse_from_rfc2822(date).ok()?).num_seconds()).ok()
-    });
+fn retry_after_s(headers: &HeaderMap) -> u64 {
+    let value = headers.get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()).unwrap_or_default().trim();
+    let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
+    let seconds = if digits {
+        Some(value.parse().unwrap_or(u64::MAX))
+    } else {
+        let date = headers.get(header::DATE).and_then(|v| v.to_str().ok()).and_then(http_date);
+        // Where it says what time it is there, its clock need not agree with ours (RFC 9110, section 10.2.3).
+        http_date(value).map(|until| u64::try_from((until - date.unwrap_or_else(chrono::Utc::now)).num_seconds()).unwrap_or(0))
+    };
     seconds.unwrap_or(1).clamp(1, 86_400)
+}
+
+fn http_date(text: &str) -> Option<chrono::DateTime<chrono::Utc>> {
+    chrono::DateTime::parse_from_rfc2822(text).ok().map(|date| date.to_utc())
 }
 
 async fn read_limited(mut response: Response) -> Result<Vec<u8>, Unknown> {
@@ -307,5 +311,27 @@ async fn read_limited(mut response: Response) -> Result<Vec<u8>, Unknown> {
             Err(error) if error.is_timeout() => return Err(Unknown::TimedOut),
             Err(_) => return Err(Unknown::Broken),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_read_in_seconds_or_as_a_date_by_either_clock() {
+        let read = |headers: &[(header::HeaderName, String)]| {
+            retry_after_s(&headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect())
+        };
+        let after = |value: &str| vec![(header::RETRY_AFTER, value.to_owned())];
+        let in_seconds = |s: i64| (chrono::Utc::now() + chrono::TimeDelta::seconds(s)).format("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        for (value, seconds) in [("7", 7), ("0", 1), ("soon", 1), ("-5", 1), ("+5", 1), ("99999999999999999999999999999", 86_400)] {
+            assert_eq!(read(&after(value)), seconds, "{value}");
+        }
+        assert_eq!(read(&[]), 1);
+        assert!((15..=20).contains(&read(&after(&in_seconds(20)))), "by our own clock");
+        assert_eq!(read(&after(&in_seconds(-20))), 1);
+        let theirs = |s: i64| [after(&in_seconds(s)), vec![(header::DATE, in_seconds(3600))]].concat();
+        assert!((19..=21).contains(&read(&theirs(3620))), "by theirs, which is an hour ahead");
     }
 }

@@ -223,7 +223,6 @@ impl Service {
         assert!(sent.success(), "no process to send {name} to: {}", self.log());
     }
 
-    /// Only for one that bears it (`disk.rs`).
     pub fn disk_is_full(&self, full: bool) {
         let id = self.0.child.lock().unwrap().id();
         assert!(disk::is_full(id, full), "the limit is not set: {}", self.log());
