@@ -2,9 +2,11 @@
 
 import json
 import sys
+from typing import Any
 
 from reservation_client import (
     Client,
+    DamagedRecord,
     FileStore,
     IntentMismatch,
     KeyReused,
@@ -20,11 +22,20 @@ RESULTS: dict[type[ReservationError], str] = {
     KeyReused: "key-reused",
     OutcomeUnknown: "unknown",
     IntentMismatch: "intent-mismatch",
+    DamagedRecord: "damaged",
 }
 
 
 def main() -> None:
-    order = json.load(sys.stdin)
+    try:
+        print(json.dumps(outcome(json.load(sys.stdin))))
+    except ReservationError as error:
+        print(json.dumps({"result": RESULTS[type(error)], "code": error.code, "attempts": error.attempts, "message": str(error)}))
+    except OSError as error:
+        print(json.dumps({"result": "store-failed", "message": str(error)}))
+
+
+def outcome(order: dict[str, Any]) -> dict[str, Any]:
     with Client(
         order["base_url"],
         FileStore(order["store"]),
@@ -34,32 +45,23 @@ def main() -> None:
         pause=order["pause"],
         keep_for=order.get("keep_for", 72000),
     ) as client:
-        try:
-            match order["operation"]:
-                case "create":
-                    answer = client.create(order["intent"], order["body"], respond_async=order.get("respond_async", False))
-                case "change":
-                    answer = client.change(order["intent"], order["id"], order["body"], if_match=order["if_match"])
-                case _:
-                    client.cancel(order["id"])
-                    print(json.dumps({"result": "done"}))
-                    return
-        except ReservationError as error:
-            print(json.dumps({"result": RESULTS[type(error)], "code": error.code, "attempts": error.attempts}))
-            return
-        reservation = answer.reservation
-        print(
-            json.dumps(
-                {
-                    "result": "done",
-                    "id": reservation["id"],
-                    "quantity": reservation["quantity"],
-                    "etag": answer.etag,
-                    "replayed": answer.replayed,
-                    "attempts": answer.attempts,
-                }
-            )
-        )
+        match order["operation"]:
+            case "create":
+                answer = client.create(order["intent"], order["body"], respond_async=order.get("respond_async", False))
+            case "change":
+                answer = client.change(order["intent"], order["id"], order["body"], if_match=order["if_match"])
+            case _:
+                client.cancel(order["id"])
+                return {"result": "done"}
+    reservation = answer.reservation
+    return {
+        "result": "done",
+        "id": reservation["id"],
+        "quantity": reservation["quantity"],
+        "etag": answer.etag,
+        "replayed": answer.replayed,
+        "attempts": answer.attempts,
+    }
 
 
 if __name__ == "__main__":

@@ -11,7 +11,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let text = |name: &str| order[name].as_str().unwrap_or_default();
     let seconds = |name: &str| order[name].as_f64().map(Duration::from_secs_f64);
 
-    let mut client = Client::new(text("base_url"), FileStore::new(text("store"))?)?
+    let store = match FileStore::new(text("store")) {
+        Ok(store) => store,
+        Err(error) => {
+            println!("{}", json!({"result": "store-failed", "message": error.to_string()}));
+            return Ok(());
+        }
+    };
+    let mut client = Client::new(text("base_url"), store)?
         .deadline(seconds("deadline").unwrap_or_default())
         .attempt_timeout(seconds("attempt_timeout").unwrap_or_default())
         .pause(seconds("pause").unwrap_or_default())
@@ -40,6 +47,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             "result": name(&error).ok_or_else(|| error.to_string())?,
             "code": error.problem().map(|problem| &problem.code),
             "attempts": error.attempts(),
+            "message": error.to_string(),
         }),
     };
     println!("{outcome}");
@@ -59,6 +67,8 @@ fn name(error: &Error) -> Option<&'static str> {
         Error::KeyReused { .. } => Some("key-reused"),
         Error::OutcomeUnknown { .. } => Some("unknown"),
         Error::IntentMismatch => Some("intent-mismatch"),
+        Error::Store { source, .. } if source.kind() == std::io::ErrorKind::InvalidData => Some("damaged"),
+        Error::Store { .. } => Some("store-failed"),
         _ => None,
     }
 }

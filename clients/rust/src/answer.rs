@@ -1,18 +1,18 @@
 //! Reads one answer and decides: done, final error, or once more under the same key.
 
+use std::fmt::Display;
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::{ETAG, HeaderMap, HeaderValue, RETRY_AFTER};
+use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::{Problem, Reservation, Retry};
+use crate::{Problem, Reservation, Retry, SavedAnswer};
 
 /// A success that can be read.
 pub(crate) struct Done {
-    pub status: u16,
-    pub etag: Option<String>,
+    pub answer: SavedAnswer,
     pub replayed: bool,
-    pub body: Value,
 }
 
 /// What is no success.
@@ -26,8 +26,8 @@ pub(crate) enum Miss {
 }
 
 impl Miss {
-    pub(crate) fn no_answer(error: &reqwest::Error) -> Self {
-        Self::NotYet { reason: format!("no answer: {error}"), after: None, problem: None, accepted: false }
+    pub(crate) fn no_answer(error: &dyn Display) -> Self {
+        Self::NotYet { reason: format!("no complete answer: {error}"), after: None, problem: None, accepted: false }
     }
 }
 
@@ -37,16 +37,15 @@ pub(crate) fn read(success: u16, status: u16, headers: &HeaderMap, bytes: &[u8])
     if status == 202 {
         return Err(Miss::NotYet { reason: "accepted, not finished".to_owned(), after, problem: None, accepted: true });
     }
-    if status == success && (success == 204 || serde_json::from_slice::<Reservation>(bytes).is_ok()) {
+    let body: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    if status == success && (success == 204 || Reservation::deserialize(&body).is_ok()) {
         return Ok(Done {
-            status,
-            etag: headers.get(ETAG).and_then(|value| value.to_str().ok()).map(str::to_owned),
+            answer: SavedAnswer { status, etag: headers.get(ETAG).and_then(|value| value.to_str().ok()).map(str::to_owned), body },
             replayed: headers.get("idempotent-replayed").is_some_and(|value| value == "true"),
-            body: serde_json::from_slice(bytes).unwrap_or_default(),
         });
     }
     if status >= 400
-        && let Ok(problem) = serde_json::from_slice::<Problem>(bytes)
+        && let Ok(problem) = Problem::deserialize(&body)
     {
         match problem.retry {
             Retry::Never | Retry::Corrected | Retry::NewKey => return Err(Miss::Final(Box::new(problem))),
@@ -64,8 +63,8 @@ pub(crate) fn read(success: u16, status: u16, headers: &HeaderMap, bytes: &[u8])
 /// Seconds, or a date as gateways send it.
 fn retry_after(value: &HeaderValue) -> Option<Duration> {
     let text = value.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse::<u32>() {
-        return Some(Duration::from_secs(seconds.into()));
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(Duration::from_secs(text.parse::<u32>().unwrap_or(u32::MAX).into()));
     }
     let date = httpdate::parse_http_date(text).ok()?;
     Some(date.duration_since(SystemTime::now()).unwrap_or_default())

@@ -6,12 +6,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use backon::{ExponentialBuilder, Retryable as _};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{Method, header};
-use serde_json::Value;
+use serde::Deserialize as _;
+use serde_json::{Map, Value};
 
 use crate::answer::{Done, Miss, read};
-use crate::{ChangeReservation, Error, NewReservation, Problem, Record, Reservation, Retry, SavedAnswer, State, Store};
+use crate::store::check;
+use crate::{ChangeReservation, Error, NewReservation, Problem, Record, Reservation, Retry, SavedAnswer, SavedRequest, State, Store};
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const LONGEST_DEADLINE: Duration = Duration::from_secs(366 * 24 * 3600);
+const LARGEST_ANSWER: usize = 1 << 20;
 
 /// A final answer: the same on every retry.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,7 +82,7 @@ impl Client {
         self
     }
 
-    /// For one call, all attempts and pauses together; 120 s.
+    /// For one call, all attempts and pauses together, 120 s; whatever the server does, the call ends by then. Zero sends nothing.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
@@ -127,7 +131,8 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn create(&self, intent: &str, reservation: &NewReservation) -> Result<Answer, Error> {
-        self.keyed(intent, Method::POST, "/reservations", None, to_value(reservation), 201, self.respond_async).await
+        let request = SavedRequest { if_match: None, body: to_map(reservation) };
+        self.keyed(intent, Method::POST, "/reservations", request, 201, self.respond_async).await
     }
 
     /// Changes a reservation, once for this intent. `if_match`: the `ETag` of what the change was decided on.
@@ -135,7 +140,8 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn change(&self, intent: &str, id: &str, change: &ChangeReservation, if_match: &str) -> Result<Answer, Error> {
-        self.keyed(intent, Method::PATCH, &path(id), Some(if_match), to_value(change), 200, false).await
+        let request = SavedRequest { if_match: Some(if_match.to_owned()), body: to_map(change) };
+        self.keyed(intent, Method::PATCH, &path(id), request, 200, false).await
     }
 
     /// Cancels a reservation. Needs no intent: cancelling twice is cancelling once.
@@ -152,82 +158,91 @@ impl Client {
     /// See [`Error`].
     pub async fn get(&self, id: &str) -> Result<Answer, Error> {
         let (done, attempts) = self.settle(&Sending::unkeyed(Method::GET, &path(id), 200), self.deadline).await?;
-        answer(done.body, done.etag, false, attempts)
+        finish(done.answer, false, attempts)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "private, and each is one part of the request")]
     async fn keyed(
         &self,
         intent: &str,
         method: Method,
         path: &str,
-        if_match: Option<&str>,
-        body: Value,
+        request: SavedRequest,
         success: u16,
         respond_async: bool,
     ) -> Result<Answer, Error> {
-        // The key exists, durably, before the first attempt: whoever comes back after a crash finds it.
         let wanted = Record {
+            intent: intent.to_owned(),
             key: uuid::Uuid::new_v4().to_string(),
             created_at_ms: now_ms(),
             method: method.to_string(),
             path: path.to_owned(),
-            if_match: if_match.map(str::to_owned),
-            body,
+            request,
+            replaced: Vec::new(),
             state: State::Open,
             answer: None,
         };
-        let mut record = self.store.begin(intent, &wanted)?;
+        // What cannot be sent is not stored either.
+        self.request(&Sending::keyed(method.clone(), &wanted, success), self.attempt_timeout)?;
+        let failed = |source| Error::Store { intent: intent.to_owned(), source };
+        // The key exists, durably, before the first attempt: whoever comes back after a crash finds it.
+        let mut record = self.store.begin(intent, &wanted).and_then(|record| check(intent, record)).map_err(failed)?;
         if (&record.method, &record.path) != (&wanted.method, &wanted.path) {
             return Err(Error::IntentMismatch);
         }
-        if (&record.if_match, &record.body) != (&wanted.if_match, &wanted.body) {
-            // A refused request may be mended. Safe under the same key: had it been spent after all, the server would say so.
-            if record.state != State::Corrected {
-                return Err(Error::IntentMismatch);
-            }
-            (record.if_match, record.body, record.state) = (wanted.if_match, wanted.body, State::Open);
-            self.store.save(intent, &record)?;
+        if record.request != wanted.request && record.state != State::Mendable {
+            return Err(Error::IntentMismatch);
         }
         if let Some(saved) = record.answer {
-            return if saved.status < 400 { answer(saved.body, saved.etag, false, 0) } else { Err(refused(saved.body)) };
+            return finish(saved, false, 0);
         }
 
         // The server forgets a key after its retention. Sent again after that it would book again.
         let age = Duration::from_millis(now_ms().saturating_sub(record.created_at_ms));
         let Some(left) = self.keep_for.checked_sub(age).filter(|left| !left.is_zero()) else {
-            let reason = "this intent is too old to be sent again: look whether it was booked".to_owned();
-            return Err(Error::OutcomeUnknown { reason, problem: None, attempts: 0 });
+            return Err(unknown("this intent is too old to be sent again: look whether it was booked"));
         };
-        let sending = Sending {
-            method,
-            path,
-            key: Some(&record.key),
-            if_match: record.if_match.as_deref(),
-            prefer: Mutex::new(respond_async.then(|| "respond-async".to_owned())),
-            body: Some(record.body.to_string()),
-            success,
-        };
-        let outcome = self.settle(&sending, self.deadline.min(left)).await;
-        let (state, saved) = match &outcome {
-            Ok((done, _)) => (State::Final, Some(SavedAnswer { status: done.status, etag: done.etag.clone(), body: done.body.clone() })),
-            Err(Error::Rejected { problem, .. }) => {
-                (State::Final, Some(SavedAnswer { status: problem.status, etag: None, body: to_value(problem) }))
+        // Nothing that was sent under this key so far can have been accepted.
+        let fresh = record.key == wanted.key || record.state == State::Mendable;
+        if record.state == State::Mendable {
+            if record.request != wanted.request {
+                record.replaced.push(std::mem::replace(&mut record.request, wanted.request));
             }
-            Err(Error::NeedsCorrection { .. }) => (State::Corrected, None),
-            Err(_) => (record.state, None),
-        };
-        if (state, &saved) != (record.state, &record.answer) {
-            (record.state, record.answer) = (state, saved);
-            self.store.save(intent, &record)?;
+            record.state = State::Open;
+            self.store.save(intent, &record).map_err(failed)?;
+        }
+        let sending = Sending::keyed(method, &record, success);
+        if respond_async {
+            sending.prefer("respond-async".to_owned());
+        }
+        let outcome = self.settle(&sending, self.deadline.min(left)).await;
+        match &outcome {
+            Ok((done, _)) => (record.state, record.answer) = (State::Final, Some(done.answer.clone())),
+            Err(Error::Rejected { problem, .. }) => {
+                let answer = SavedAnswer { status: problem.status, etag: None, body: to_value(problem) };
+                (record.state, record.answer) = (State::Final, Some(answer));
+            }
+            // After an attempt of unknown outcome the request may have been accepted: no other may take its place.
+            Err(Error::NeedsCorrection { attempts: 1, .. }) if fresh => record.state = State::Mendable,
+            // Not this request has the key: rather the one before, whose refusal was not the whole truth.
+            Err(Error::KeyReused { .. }) => {
+                record.request = record.replaced.pop().unwrap_or(record.request);
+                record.state = State::Mendable;
+            }
+            Err(_) => {}
+        }
+        if record.state != State::Open {
+            self.store.save(intent, &record).map_err(failed)?;
         }
         let (done, attempts) = outcome?;
-        answer(done.body, done.etag, done.replayed, attempts)
+        finish(done.answer, done.replayed, attempts)
     }
 
     /// Sends the same request until its answer is final or the deadline is over.
     async fn settle(&self, sending: &Sending<'_>, deadline: Duration) -> Result<(Done, u32), Error> {
-        let end = Instant::now() + deadline;
+        if deadline.is_zero() {
+            return Err(unknown("no time to send anything"));
+        }
+        let end = Instant::now() + deadline.min(LONGEST_DEADLINE);
         let attempts = std::sync::atomic::AtomicU32::new(0);
         let last_problem = Mutex::new(None);
         let pauses =
@@ -269,8 +284,21 @@ impl Client {
     }
 
     async fn send(&self, sending: &Sending<'_>, end: Instant) -> Result<Done, Miss> {
+        let timeout = self.attempt_timeout.min(end.saturating_duration_since(Instant::now()));
+        let request = self.request(sending, timeout).map_err(Miss::Request)?;
+        let mut answer = self.http.execute(request).await.map_err(|error| Miss::no_answer(&error))?;
+        let mut bytes = Vec::new();
+        while let Some(chunk) = answer.chunk().await.map_err(|error| Miss::no_answer(&error))? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > LARGEST_ANSWER {
+                return Err(Miss::no_answer(&"it is too large"));
+            }
+        }
+        read(sending.success, answer.status().as_u16(), answer.headers(), &bytes)
+    }
+
+    fn request(&self, sending: &Sending<'_>, timeout: Duration) -> Result<reqwest::Request, reqwest::Error> {
         let url = format!("{}{}", self.base_url, sending.path);
-        let timeout = self.attempt_timeout.min(end.saturating_duration_since(Instant::now())).max(Duration::from_millis(1));
         let mut request = self.http.request(sending.method.clone(), url).timeout(timeout);
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
@@ -287,17 +315,25 @@ impl Client {
         if let Some(body) = &sending.body {
             request = request.header(header::CONTENT_TYPE, "application/json").body(body.clone());
         }
-        let request = request.build().map_err(Miss::Request)?;
-        let answer = self.http.execute(request).await.map_err(|error| Miss::no_answer(&error))?;
-        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
-        let bytes = answer.bytes().await.map_err(|error| Miss::no_answer(&error))?;
-        read(sending.success, status, &headers, &bytes)
+        request.build()
     }
 }
 
 impl<'a> Sending<'a> {
     fn unkeyed(method: Method, path: &'a str, success: u16) -> Self {
         Self { method, path, key: None, if_match: None, prefer: Mutex::new(None), body: None, success }
+    }
+
+    fn keyed(method: Method, record: &'a Record, success: u16) -> Self {
+        Self {
+            method,
+            path: &record.path,
+            key: Some(&record.key),
+            if_match: record.request.if_match.as_deref(),
+            prefer: Mutex::new(None),
+            body: Some(to_value(&record.request.body).to_string()),
+            success,
+        }
     }
 
     fn prefer(&self, value: String) {
@@ -319,16 +355,23 @@ fn to_value(value: &impl serde::Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }
 
-fn answer(body: Value, etag: Option<String>, replayed: bool, attempts: u32) -> Result<Answer, Error> {
-    let reservation = serde_json::from_value(body).map_err(std::io::Error::from)?;
-    Ok(Answer { reservation, etag, replayed, attempts })
+/// Our own requests are structs.
+fn to_map(value: &impl serde::Serialize) -> Map<String, Value> {
+    if let Value::Object(members) = to_value(value) { members } else { Map::new() }
 }
 
-fn refused(body: Value) -> Error {
-    match serde_json::from_value::<Problem>(body) {
-        Ok(problem) => refusal(Box::new(problem), 0),
-        Err(error) => Error::Store(error.into()),
+fn unknown(reason: &str) -> Error {
+    Error::OutcomeUnknown { reason: reason.to_owned(), problem: None, attempts: 0 }
+}
+
+/// The answer was checked when it was read.
+fn finish(saved: SavedAnswer, replayed: bool, attempts: u32) -> Result<Answer, Error> {
+    if saved.status >= 400 {
+        let problem = Problem::deserialize(saved.body).map_err(|error| unknown(&error.to_string()))?;
+        return Err(refusal(Box::new(problem), attempts));
     }
+    let reservation = Reservation::deserialize(saved.body).map_err(|error| unknown(&error.to_string()))?;
+    Ok(Answer { reservation, etag: saved.etag, replayed, attempts })
 }
 
 fn refusal(problem: Box<Problem>, attempts: u32) -> Error {

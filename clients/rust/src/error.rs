@@ -14,7 +14,9 @@ pub enum Error {
         /// HTTP requests of this call.
         attempts: u32,
     },
-    /// A mistake in the request. The key is kept: call again under the same intent with what was wrong put right.
+    /// A mistake in the request, or in the token. The key is kept: call again under the same intent with what was wrong put right.
+    ///
+    /// Where an earlier attempt had no answer it may have booked: then the intent takes the same request only.
     #[error("{} {}", problem.title, problem.detail)]
     NeedsCorrection {
         /// The server's answer.
@@ -40,12 +42,17 @@ pub enum Error {
         /// HTTP requests of this call.
         attempts: u32,
     },
-    /// This intent was begun with another request. Nothing was sent.
-    #[error("this intent was begun with another request")]
+    /// This intent was begun with another request, which may have been booked. Nothing was sent.
+    #[error("this intent was begun with another request, which may have been booked: call with that one")]
     IntentMismatch,
-    /// The store failed. Call again under the same intent.
-    #[error("the store of intents failed")]
-    Store(#[from] std::io::Error),
+    /// The store failed, or what it has under this intent is no record of it (`InvalidData`). Call again under the same intent.
+    #[error("the store failed for intent {intent:?}: {source}")]
+    Store {
+        /// The name that the caller gave.
+        intent: String,
+        /// What the store says.
+        source: std::io::Error,
+    },
     /// The request could not be built, for instance from a base URL that is not one. Nothing was sent.
     #[error("the request cannot be sent")]
     Request(#[from] reqwest::Error),
@@ -58,7 +65,7 @@ impl Error {
         match self {
             Self::Rejected { problem, .. } | Self::NeedsCorrection { problem, .. } | Self::KeyReused { problem, .. } => Some(problem),
             Self::OutcomeUnknown { problem, .. } => problem.as_deref(),
-            Self::IntentMismatch | Self::Store(_) | Self::Request(_) => None,
+            Self::IntentMismatch | Self::Store { .. } | Self::Request(_) => None,
         }
     }
 
@@ -70,7 +77,7 @@ impl Error {
             | Self::NeedsCorrection { attempts, .. }
             | Self::KeyReused { attempts, .. }
             | Self::OutcomeUnknown { attempts, .. } => *attempts,
-            Self::IntentMismatch | Self::Store(_) | Self::Request(_) => 0,
+            Self::IntentMismatch | Self::Store { .. } | Self::Request(_) => 0,
         }
     }
 }

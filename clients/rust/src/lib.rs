@@ -10,5 +10,5 @@ pub use self::{
     client::{Answer, Client},
     error::Error,
     models::{ChangeReservation, FieldError, NewReservation, Problem, Reservation, Retry, Status},
-    store::{FileStore, MemoryStore, Record, SavedAnswer, State, Store},
+    store::{FileStore, MemoryStore, Record, SavedAnswer, SavedRequest, State, Store},
 };

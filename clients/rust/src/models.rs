@@ -1,6 +1,6 @@
 //! What goes over the wire. A test compares these with the types generated from openapi.yaml.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A reservation to be made. Times are RFC 3339 with an offset.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -73,12 +73,16 @@ pub struct Reservation {
     /// For whom.
     pub reserved_by: String,
     /// Begin of the period.
+    #[serde(deserialize_with = "Option::deserialize")] // or it might be absent
     pub starts_at: Option<String>,
     /// End of the period.
+    #[serde(deserialize_with = "Option::deserialize")] // or it might be absent
     pub ends_at: Option<String>,
     /// Free text.
+    #[serde(deserialize_with = "Option::deserialize")] // or it might be absent
     pub note: Option<String>,
     /// The booking system's id, once booked.
+    #[serde(deserialize_with = "Option::deserialize")] // or it might be absent
     pub booking_id: Option<String>,
     /// When its key was claimed.
     pub created_at: String,
@@ -122,7 +126,8 @@ pub struct Problem {
     pub r#type: String,
     /// What kind of problem it is.
     pub title: String,
-    /// The status of the answer.
+    /// The status of the answer, 400 to 599.
+    #[serde(deserialize_with = "error_status")]
     pub status: u16,
     /// What is special about this occurrence.
     pub detail: String,
@@ -131,7 +136,7 @@ pub struct Problem {
     /// What to do.
     pub retry: Retry,
     /// The resource it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "not_null")]
     pub instance: Option<String>,
     /// Every fault found in the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -139,4 +144,13 @@ pub struct Problem {
     /// Where the request differs from the one that owns the key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mismatch: Vec<String>,
+}
+
+fn not_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    String::deserialize(deserializer).map(Some)
+}
+
+fn error_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
+    let status = u16::deserialize(deserializer)?;
+    if (400..=599).contains(&status) { Ok(status) } else { Err(serde::de::Error::custom("not the status of an error")) }
 }

@@ -2,15 +2,26 @@
 import { text } from "node:stream/consumers";
 import { stdin } from "node:process";
 
-import { Client, IntentMismatch, KeyReused, NeedsCorrection, OutcomeUnknown, Rejected, ReservationError } from "../src/index.js";
+import {
+  Client,
+  DamagedRecord,
+  IntentMismatch,
+  KeyReused,
+  NeedsCorrection,
+  OutcomeUnknown,
+  Rejected,
+  ReservationError,
+} from "../src/index.js";
 import { FileStore } from "../src/file-store.js";
 
-function result(error: ReservationError): string {
+function result(error: Error): string | undefined {
   if (error instanceof Rejected) return "rejected";
   if (error instanceof NeedsCorrection) return "needs-correction";
   if (error instanceof KeyReused) return "key-reused";
   if (error instanceof OutcomeUnknown) return "unknown";
-  return error instanceof IntentMismatch ? "intent-mismatch" : "error";
+  if (error instanceof IntentMismatch) return "intent-mismatch";
+  if (error instanceof DamagedRecord) return "damaged";
+  return "syscall" in error ? "store-failed" : undefined;
 }
 
 const order = JSON.parse(await text(stdin));
@@ -34,6 +45,8 @@ try {
     console.log(JSON.stringify({ result: "done", id: reservation.id, quantity: reservation.quantity, etag, replayed, attempts }));
   }
 } catch (error) {
-  if (!(error instanceof ReservationError)) throw error;
-  console.log(JSON.stringify({ result: result(error), code: error.code ?? null, attempts: error.attempts }));
+  const name = error instanceof Error ? result(error) : undefined;
+  if (!(error instanceof Error) || name === undefined) throw error;
+  const { code, attempts } = error instanceof ReservationError ? error : {};
+  console.log(JSON.stringify({ result: name, code, attempts, message: error.message }));
 }

@@ -1,4 +1,5 @@
 /** Reads one answer and decides: done, final error, or once more under the same key. */
+import { decode } from "./json.js";
 import { isProblem, isReservation, type Problem, type Reservation } from "./models.js";
 
 export type Final =
@@ -50,7 +51,7 @@ export function read(success: number, response: Response, text: string): Final {
 
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return decode(text);
   } catch {
     return undefined;
   }
@@ -60,6 +61,7 @@ function parse(text: string): unknown {
 function retryAfter(value: string | null): number | undefined {
   if (value === null) return undefined;
   if (/^\s*[0-9]+\s*$/.test(value)) return Number(value) * 1000;
-  const date = Date.parse(value);
+  // Date.parse alone would take "1.5" for a day in 2001.
+  const date = /^\s*[A-Za-z]{3,9},? .* GMT\s*$/.test(value) ? Date.parse(value) : NaN;
   return Number.isNaN(date) ? undefined : Math.max(0, date - Date.now());
 }

@@ -3,10 +3,13 @@ import { DelegateBackoff, handleWhen, retry } from "cockatiel";
 
 import { NotYet, read, type Final } from "./answer.js";
 import { IntentMismatch, KeyReused, NeedsCorrection, OutcomeUnknown, Rejected, ReservationError } from "./errors.js";
+import { decode, encode } from "./json.js";
 import { isObject, isReservation, type ChangeReservation, type NewReservation, type Problem, type Reservation } from "./models.js";
-import type { IntentRecord, Store } from "./store.js";
+import { check, type IntentRecord, type SavedAnswer, type SavedRequest, type Store } from "./store.js";
 
 const LONGEST_PAUSE = 30_000;
+const LONGEST_TIMER = 2 ** 31 - 1;
+const LARGEST_ANSWER = 1 << 20;
 
 /** A final answer: the same on every retry. */
 export interface Answer {
@@ -19,11 +22,11 @@ export interface Answer {
   attempts: number;
 }
 
-/** Times are in milliseconds. */
+/** All times are in milliseconds. */
 export interface ClientOptions {
   /** Sent as a bearer token. */
   token?: string;
-  /** For one call, all attempts and pauses together; 120 s. */
+  /** For one call, all attempts and pauses together, 120 s; whatever the server does, the call ends by then. 0 sends nothing. */
   deadline?: number;
   /** For one attempt; longer than the server's `ANSWER_WITHIN` (25 s) saves retries; 40 s. */
   attemptTimeout?: number;
@@ -53,6 +56,7 @@ export class Client {
     if (!/^https?:$/.test(new URL(baseUrl).protocol)) throw new TypeError("the base URL must begin with http:// or https://");
     this.#base = baseUrl.replace(/\/+$/, "");
     this.#store = store;
+    new Headers({ Authorization: `Bearer ${options.token}` }); // throws where it is none
     this.#options = {
       token: options.token,
       deadline: options.deadline ?? 120_000,
@@ -71,12 +75,16 @@ export class Client {
    */
   async create(intent: string, reservation: NewReservation, options: { respondAsync?: boolean } = {}): Promise<Answer> {
     const headers = new Headers(options.respondAsync ? { Prefer: "respond-async" } : {});
-    return this.#keyed(intent, { method: "POST", path: "/reservations", headers, success: 201 }, null, reservation);
+    // Absent and null are one request to the server.
+    const members = Object.entries(reservation).filter(([, value]) => value !== null);
+    const request = { if_match: null, body: Object.fromEntries(members) as NewReservation };
+    return this.#keyed(intent, { method: "POST", path: "/reservations", headers, success: 201 }, request);
   }
 
   /** Changes a reservation, once for this intent. `ifMatch`: the ETag of what the change was decided on. */
   async change(intent: string, id: string, change: ChangeReservation, ifMatch: string): Promise<Answer> {
-    return this.#keyed(intent, { method: "PATCH", path: path(id), headers: new Headers(), success: 200 }, ifMatch, change);
+    const headers = new Headers({ "If-Match": ifMatch });
+    return this.#keyed(intent, { method: "PATCH", path: path(id), headers, success: 200 }, { if_match: ifMatch, body: change });
   }
 
   /** Cancels a reservation. Needs no intent: cancelling twice is cancelling once. */
@@ -91,59 +99,76 @@ export class Client {
     return { reservation: body, etag, replayed: false, attempts };
   }
 
-  async #keyed(
-    intent: string,
-    sending: Sending,
-    ifMatch: string | null,
-    body: NewReservation | ChangeReservation,
-  ): Promise<Answer> {
-    // The key exists, durably, before the first attempt: whoever comes back after a crash finds it.
-    let record: IntentRecord = await this.#store.begin(intent, {
+  async #keyed(intent: string, sending: Sending, request: SavedRequest): Promise<Answer> {
+    const begun: IntentRecord = {
+      intent,
       key: crypto.randomUUID(),
       created_at_ms: Date.now(),
       method: sending.method,
       path: sending.path,
-      if_match: ifMatch,
-      body,
+      request,
+      replaced: [],
       state: "open",
       answer: null,
-    });
+    };
+    // What cannot be sent is not stored either; and a member that is undefined is left out, as the store will leave it out.
+    const wanted = check(intent, decode(encode(begun)));
+    // The key exists, durably, before the first attempt: whoever comes back after a crash finds it.
+    const record = check(intent, await this.#store.begin(intent, wanted));
     if (record.method !== sending.method || record.path !== sending.path) {
       throw new IntentMismatch("this intent was begun with another operation");
     }
-    if (record.if_match !== ifMatch || canonical(record.body) !== canonical(body)) {
-      // A refused request may be mended. Safe under the same key: had it been spent after all, the server would say so.
-      if (record.state !== "corrected") throw new IntentMismatch("this intent was begun with another request");
-      record = { ...record, if_match: ifMatch, body, state: "open" };
-      await this.#store.save(intent, record);
+    const same = canonical(record.request) === canonical(wanted.request);
+    if (!same && record.state !== "mendable") {
+      throw new IntentMismatch("this intent was begun with another request, which may have been booked: call with that one");
     }
-    if (record.answer !== null) return finish(record.answer.body, record.answer.etag, false, 0);
+    if (record.answer !== null) return finish(record.answer, false, 0);
 
     // The server forgets a key after its retention. Sent again after that it would book again.
     const left = record.created_at_ms + this.#options.keepFor - Date.now();
     if (left <= 0) throw new OutcomeUnknown("this intent is too old to be sent again: look whether it was booked");
+    // Nothing that was sent under this key so far can have been accepted.
+    const fresh = record.key === wanted.key || record.state === "mendable";
+    if (record.state === "mendable") {
+      if (!same) {
+        record.replaced.push(record.request);
+        record.request = wanted.request;
+      }
+      record.state = "open";
+      await this.#store.save(intent, record);
+    }
     sending.headers.set("Idempotency-Key", `"${record.key}"`);
-    if (record.if_match !== null) sending.headers.set("If-Match", record.if_match);
-    sending.body = JSON.stringify(record.body);
+    sending.body = encode(record.request.body);
+    let settled: Settled;
     try {
-      const { status, etag, replayed, body, attempts } = await this.#settle(sending, Math.min(this.#options.deadline, left));
-      await this.#store.save(intent, { ...record, state: "final", answer: { status, etag, body } });
-      return finish(body, etag, replayed, attempts);
+      settled = await this.#settle(sending, Math.min(this.#options.deadline, left));
     } catch (error) {
       if (error instanceof Rejected && error.problem) {
-        const answer = { status: error.problem.status, etag: null, body: error.problem };
-        await this.#store.save(intent, { ...record, state: "final", answer });
-      } else if (error instanceof NeedsCorrection) {
-        await this.#store.save(intent, { ...record, state: "corrected" });
+        await this.#saveAnswer(intent, record, { status: error.problem.status, etag: null, body: error.problem });
+      } else if (error instanceof NeedsCorrection && fresh && error.attempts === 1) {
+        // After an attempt of unknown outcome the request may have been accepted: no other may take its place.
+        await this.#store.save(intent, { ...record, state: "mendable" });
+      } else if (error instanceof KeyReused) {
+        // Not this request has the key: rather the one before, whose refusal was not the whole truth.
+        const request = record.replaced.pop() ?? record.request;
+        await this.#store.save(intent, { ...record, request, state: "mendable" });
       }
       throw error;
     }
+    const answer = { status: settled.status, etag: settled.etag, body: settled.body };
+    await this.#saveAnswer(intent, record, answer);
+    return finish(answer, settled.replayed, settled.attempts);
+  }
+
+  async #saveAnswer(intent: string, record: IntentRecord, answer: SavedAnswer): Promise<void> {
+    await this.#store.save(intent, { ...record, state: "final", answer });
   }
 
   #settle(sending: Sending & { success: 204 }, deadline: number): Promise<void>;
   #settle(sending: Sending, deadline: number): Promise<Settled>;
   /** Sends the same request until its answer is final or the deadline is over. */
   async #settle(sending: Sending, deadline: number): Promise<Settled | void> {
+    if (deadline <= 0) throw new OutcomeUnknown("no time to send anything");
     const end = performance.now() + deadline;
     let attempts = 0;
     let lastProblem: Problem | undefined;
@@ -179,7 +204,8 @@ export class Client {
     const headers = new Headers(sending.headers);
     if (this.#options.token !== undefined) headers.set("Authorization", `Bearer ${this.#options.token}`);
     if (sending.body !== undefined) headers.set("Content-Type", "application/json");
-    const timeout = Math.max(1, Math.min(this.#options.attemptTimeout, end - performance.now()));
+    const timeout = Math.max(0, Math.min(this.#options.attemptTimeout, end - performance.now(), LONGEST_TIMER));
+    const stop = new AbortController();
     // Built outside of the try: a request that cannot be built is a mistake on this side and would fail every time.
     const request = new Request(this.#base + sending.path, {
       method: sending.method,
@@ -187,15 +213,19 @@ export class Client {
       body: sending.body ?? null,
       // Redirects would send the body elsewhere, or turn the POST into a GET.
       redirect: "manual",
-      signal: AbortSignal.timeout(Math.ceil(timeout)),
+      signal: stop.signal,
     });
+    const timer = setTimeout(() => stop.abort(), timeout);
     let response: Response;
     let text: string;
     try {
       response = await this.#options.fetch(request);
-      text = await response.text();
+      text = await readText(response);
     } catch (cause) {
-      throw new NotYet("no answer", { cause });
+      throw new NotYet("no complete answer", { cause });
+    } finally {
+      clearTimeout(timer);
+      stop.abort(); // what is not read yet is not wanted
     }
     return read(sending.success, response, text);
   }
@@ -225,7 +255,23 @@ function path(id: string): string {
   return "/reservations/" + encodeURIComponent(id);
 }
 
-function finish(body: Reservation | Problem, etag: string | null, replayed: boolean, attempts: number): Answer {
+/** The body, which must be UTF-8 and not too large. */
+async function readText(response: Response): Promise<string> {
+  if (response.body === null) return "";
+  const reader = response.body.getReader();
+  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  let text = "";
+  let size = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return text + decoder.decode();
+    size += value.byteLength;
+    if (size > LARGEST_ANSWER) throw new RangeError("the answer is too large");
+    text += decoder.decode(value, { stream: true });
+  }
+}
+
+function finish({ body, etag }: SavedAnswer, replayed: boolean, attempts: number): Answer {
   if (!isReservation(body)) throw refusal(body, attempts);
   return { reservation: body, etag, replayed, attempts };
 }

@@ -22,7 +22,11 @@ export class ReservationError extends Error {
 /** Final: the booking system said no. The same intent gives the same error for ever. */
 export class Rejected extends ReservationError {}
 
-/** A mistake in the request. The key is kept: call again under the same intent with what was wrong put right. */
+/**
+ * A mistake in the request, or in the token. The key is kept: call again under the same intent with what was wrong put right.
+ *
+ * Where an earlier attempt had no answer it may have booked: then the intent takes the same request only.
+ */
 export class NeedsCorrection extends ReservationError {}
 
 /** The key belongs to another request: a mistake in the program. Never "mend" it with a new key. */
@@ -31,5 +35,8 @@ export class KeyReused extends ReservationError {}
 /** Not known (yet) whether it is booked. Call again later under the same intent; never make a new one for it. */
 export class OutcomeUnknown extends ReservationError {}
 
-/** This intent was begun with another request. Nothing was sent. */
+/** This intent was begun with another request, which may have been booked. Nothing was sent. */
 export class IntentMismatch extends ReservationError {}
+
+/** What the store has under this intent is no record of it. Nothing was sent. */
+export class DamagedRecord extends ReservationError {}

@@ -10,10 +10,34 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-export function isReservation(value: unknown): value is Reservation {
-  return isObject(value) && typeof value["id"] === "string" && typeof value["status"] === "string";
+export function isTextOrNull(value: unknown): value is string | null {
+  return typeof value === "string" || value === null;
 }
 
+/** Whether it is what the document says a `Reservation` is; a status of a later version is one too. */
+export function isReservation(value: unknown): value is Reservation {
+  return (
+    isObject(value) &&
+    ["id", "status", "item_code", "reserved_by", "created_at", "updated_at"].every((name) => typeof value[name] === "string") &&
+    typeof value["quantity"] === "number" &&
+    (value["quantity"] | 0) === value["quantity"] &&
+    ["starts_at", "ends_at", "note", "booking_id"].every((name) => isTextOrNull(value[name]))
+  );
+}
+
+/** Whether it is what the document says a `Problem` is; a code or advice of a later version is one too. */
 export function isProblem(value: unknown): value is Problem {
-  return isObject(value) && typeof value["code"] === "string" && typeof value["retry"] === "string";
+  if (!isObject(value)) return false;
+  const { status, instance = "", errors = [], mismatch = [] } = value;
+  return (
+    ["type", "title", "detail", "code", "retry"].every((name) => typeof value[name] === "string") &&
+    Number.isInteger(status) &&
+    Number(status) >= 400 &&
+    Number(status) <= 599 &&
+    typeof instance === "string" &&
+    Array.isArray(errors) &&
+    errors.every((error) => isObject(error) && typeof error["pointer"] === "string" && typeof error["detail"] === "string") &&
+    Array.isArray(mismatch) &&
+    mismatch.every((pointer) => typeof pointer === "string")
+  );
 }

@@ -1,14 +1,15 @@
 """Reservations that can be retried safely: one key per intent, kept until its answer is final."""
 
 from ._client import Answer, Client
-from ._errors import IntentMismatch, KeyReused, NeedsCorrection, OutcomeUnknown, Rejected, ReservationError
+from ._errors import DamagedRecord, IntentMismatch, KeyReused, NeedsCorrection, OutcomeUnknown, Rejected, ReservationError
 from ._models import ChangeReservation, FieldError, NewReservation, Problem, Reservation
-from ._store import FileStore, MemoryStore, Record, SavedAnswer, Store
+from ._store import FileStore, MemoryStore, Record, SavedAnswer, SavedRequest, Store
 
 __all__ = [
     "Answer",
     "ChangeReservation",
     "Client",
+    "DamagedRecord",
     "FieldError",
     "FileStore",
     "IntentMismatch",
@@ -23,5 +24,6 @@ __all__ = [
     "Reservation",
     "ReservationError",
     "SavedAnswer",
+    "SavedRequest",
     "Store",
 ]

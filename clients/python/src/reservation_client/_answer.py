@@ -1,6 +1,5 @@
 """Reads one answer and decides: done, final error, or once more under the same key."""
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -8,7 +7,8 @@ from typing import Any, cast
 
 import httpx
 
-from ._models import Problem
+from ._json import decode
+from ._models import Problem, is_problem, is_reservation
 
 
 @dataclass
@@ -38,32 +38,30 @@ class NotYet(Exception):
         self.accepted = accepted
 
 
-def read(success: int, response: httpx.Response, content: bytes) -> Done | Final:
+def read(success: int, status: int, headers: httpx.Headers, content: bytes) -> Done | Final:
     """Raises `NotYet` unless the answer is final. ``success``: the one status that means done."""
-    after = _retry_after(response.headers.get("Retry-After"))
-    body = _object(content)
-    if response.status_code == 202:
+    after = _retry_after(headers.get("Retry-After"))
+    body = _body(content)
+    if status == 202:
         raise NotYet("accepted, not finished", after=after, accepted=True)
-    if response.status_code == success and (success == 204 or "id" in body):
-        headers = response.headers
-        return Done(success, headers.get("ETag"), headers.get("Idempotent-Replayed") == "true", body)
-    if response.status_code >= 400 and isinstance(body.get("code"), str):
+    if status == success and (success == 204 or is_reservation(body)):
+        return Done(status, headers.get("ETag"), headers.get("Idempotent-Replayed") == "true", body)
+    if status >= 400 and is_problem(body):
         problem = cast(Problem, body)
-        match body.get("retry"):
+        match problem["retry"]:
             case "never" | "corrected" | "new_key":
                 return Final(problem)
             case "same_key" | "ask":
                 raise NotYet(problem["code"], after=after, problem=problem)
     # A gateway's page, a truncated body, a redirect, advice from a later version: it says nothing about the booking.
-    raise NotYet(f"status {response.status_code} without an answer of the server", after=after)
+    raise NotYet(f"status {status} without an answer of the server", after=after)
 
 
-def _object(content: bytes) -> dict[str, Any]:
+def _body(content: bytes) -> Any:
     try:
-        value = json.loads(content)
+        return decode(content)
     except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+        return None
 
 
 def _retry_after(value: str | None) -> float | None:
@@ -74,7 +72,7 @@ def _retry_after(value: str | None) -> float | None:
         return float(value)
     try:
         date = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if date.tzinfo is None:
         date = date.replace(tzinfo=UTC)

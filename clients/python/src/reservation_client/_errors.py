@@ -22,7 +22,10 @@ class Rejected(ReservationError):
 
 
 class NeedsCorrection(ReservationError):
-    """A mistake in the request. The key is kept: call again under the same intent with what was wrong put right."""
+    """A mistake in the request, or in the token. The key is kept: call again under the same intent with what was wrong put right.
+
+    Where an earlier attempt had no answer it may have booked: then the intent takes the same request only.
+    """
 
 
 class KeyReused(ReservationError):
@@ -34,4 +37,8 @@ class OutcomeUnknown(ReservationError):
 
 
 class IntentMismatch(ReservationError):
-    """This intent was begun with another request. Nothing was sent."""
+    """This intent was begun with another request, which may have been booked. Nothing was sent."""
+
+
+class DamagedRecord(ReservationError):
+    """What the store has under this intent is no record of it. Nothing was sent."""

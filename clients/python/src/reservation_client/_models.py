@@ -1,6 +1,6 @@
-"""What goes over the wire. A test compares these with openapi.yaml."""
+"""What goes over the wire, with the checks that let an answer be believed. A test compares these with openapi.yaml."""
 
-from typing import Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 
 class NewReservation(TypedDict):
@@ -24,7 +24,7 @@ class ChangeReservation(TypedDict, total=False):
 
 
 class Reservation(TypedDict):
-    """A reservation as the server shows it. Members that are not set may be absent."""
+    """A reservation as the server shows it."""
 
     id: str
     status: Literal["pending", "confirmed", "rejected", "released", "cancelled"]
@@ -33,10 +33,10 @@ class Reservation(TypedDict):
     reserved_by: str
     created_at: str
     updated_at: str
-    starts_at: NotRequired[str | None]
-    ends_at: NotRequired[str | None]
-    note: NotRequired[str | None]
-    booking_id: NotRequired[str | None]
+    starts_at: str | None
+    ends_at: str | None
+    note: str | None
+    booking_id: str | None
 
 
 class FieldError(TypedDict):
@@ -58,3 +58,33 @@ class Problem(TypedDict):
     instance: NotRequired[str]
     errors: NotRequired[list[FieldError]]
     mismatch: NotRequired[list[str]]
+
+
+def is_reservation(value: Any) -> bool:
+    """Whether it is what the document says a `Reservation` is; a status of a later version is one too."""
+    return (
+        isinstance(value, dict)
+        and all(isinstance(value.get(name), str) for name in ("id", "status", "item_code", "reserved_by", "created_at", "updated_at"))
+        and type(value.get("quantity")) is int
+        and -(2**31) <= value["quantity"] < 2**31
+        and all(isinstance(value.get(name, 0), str | None) for name in ("starts_at", "ends_at", "note", "booking_id"))
+    )
+
+
+def is_problem(value: Any) -> bool:
+    """Whether it is what the document says a `Problem` is; a code or advice of a later version is one too."""
+    return (
+        isinstance(value, dict)
+        and all(isinstance(value.get(name), str) for name in ("type", "title", "detail", "code", "retry"))
+        and type(value.get("status")) is int
+        and 400 <= value["status"] <= 599
+        and isinstance(value.get("instance", ""), str)
+        and isinstance(value.get("errors", []), list)
+        and all(_is_field_error(error) for error in value.get("errors", []))
+        and isinstance(value.get("mismatch", []), list)
+        and all(isinstance(pointer, str) for pointer in value.get("mismatch", []))
+    )
+
+
+def _is_field_error(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("pointer"), str) and isinstance(value.get("detail"), str)
