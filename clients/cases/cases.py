@@ -7,13 +7,17 @@ requests of a case carry one key is checked in every case.
 """
 
 import argparse
+import hashlib
 import itertools
+import json
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import proxy as p
@@ -35,6 +39,7 @@ class Case:
 
     def __enter__(self) -> "Case":
         self._folder = tempfile.TemporaryDirectory(prefix="store.")
+        self.store = Path(self._folder.name)
         self.proxy = p.Proxy(self.service.port, self.faults).__enter__()
         return self
 
@@ -57,6 +62,13 @@ class Case:
         run = Run(language or self.language, order | more)
         self.proxy.server.kill_client = run.kill
         return run
+
+    def file(self, intent: str = "order/1") -> Path:
+        return self.store / f"{hashlib.sha256(intent.encode()).hexdigest()}.json"
+
+    def record(self) -> dict[str, Any]:
+        record: dict[str, Any] = json.loads(self.file().read_text())
+        return record
 
     def call(self, item: str = "ROOM", quantity: int = 1, **more: Any) -> dict[str, Any]:
         return self.start(item, quantity, **more).outcome()
@@ -147,6 +159,59 @@ def success_that_is_not_the_servers(c: Case) -> None:
     c.check(c.call(), "done", asked=3)
 
 
+RESERVATION = [
+    "booking_id",
+    "created_at",
+    "ends_at",
+    "id",
+    "item_code",
+    "note",
+    "quantity",
+    "reserved_by",
+    "starts_at",
+    "status",
+    "updated_at",
+]
+PROBLEM = {"type": "/p", "title": "t", "status": 422, "detail": "d", "code": "booking-rejected", "retry": "never"}
+WRONG = [{"status": 200}, {"retry": None}, {"title": 1}, {"instance": None}, {"errors": {}}, {"errors": [{}]}, {"mismatch": [1]}]
+
+
+@faults(*map(p.without, RESERVATION))
+def success_without_a_member(c: Case) -> None:
+    c.check(c.call(pause=0.01), "done", asked=len(RESERVATION) + 1)
+
+
+@faults(
+    *[p.answer_of(422, {name: PROBLEM[name] for name in PROBLEM if name != member}) for member in PROBLEM],
+    *[p.answer_of(422, PROBLEM | wrong) for wrong in WRONG],
+    p.answer_of(422, b"\xff\xfe"),
+    p.answer_of(422, b'"' + json.dumps(PROBLEM).encode()),
+    p.answer_of(422, json.dumps(PROBLEM | {"note": "\ud800"}).encode()),
+)
+def problem_that_is_not_the_servers(c: Case) -> None:
+    c.check(c.call(pause=0.01), "done", asked=len(PROBLEM) + len(WRONG) + 4)
+
+
+@faults(p.answer_of(502, b"[" * 100_000), p.answer_of(422, b'{"a":' * 100_000), p.answer_of(201, b"[" * 900_000))
+def json_that_is_nested_too_deep(c: Case) -> None:
+    c.check(c.call(), "done", asked=4)
+
+
+@faults(
+    p.answer_of(503, b"busy", **{"Retry-After": "Wed, 01 Jan 99999999999999999999 00:00:00 GMT"}),
+    p.answer_of(503, b"busy", **{"Retry-After": "1.5"}),
+    p.answer_of(503, b"busy", **{"Retry-After": "-1"}),
+    p.answer_of(503, b"busy", **{"Retry-After": ""}),
+)
+def retry_after_that_is_none(c: Case) -> None:
+    c.check(c.call(pause=0.01), "done", asked=5)
+
+
+@faults(p.answer_of(503, b"busy", **{"Retry-After": "9" * 400}))
+def retry_after_without_end(c: Case) -> None:
+    c.check(c.call(), "unknown", asked=1, bookings=0)
+
+
 @faults(p.redirect)
 def redirect_is_not_followed(c: Case) -> None:
     c.check(c.call(), "done", asked=2)
@@ -207,6 +272,45 @@ def retry_after_beyond_the_deadline(c: Case) -> None:
     c.check(c.call(), "unknown", asked=1, bookings=0)
 
 
+def in_time(c: Case, bookings: int = 0, **more: Any) -> None:
+    """Through the attempt's limit and the deadline's: a start of the program is in it, too."""
+    began = time.monotonic()
+    c.check(c.call(deadline=3, attempt_timeout=1, **more), "unknown", asked=range(2, 5), bookings=bookings)
+    took = time.monotonic() - began
+    assert took < 6, took
+    c.proxy.server.faults.clear()
+    outcome = c.call()
+    assert outcome["result"] == "done", outcome
+
+
+@faults(*[p.slow_head] * 9)
+def head_that_does_not_end(c: Case) -> None:
+    in_time(c)
+
+
+@faults(*[p.interim_for_ever] * 9)
+def interim_answers_without_end(c: Case) -> None:
+    in_time(c)
+
+
+@faults(*[p.then(p.unheard, p.slow_body)] * 9)
+def body_that_does_not_end(c: Case) -> None:
+    in_time(c, bookings=1)
+
+
+@faults(p.endless_body)
+def body_without_limit(c: Case) -> None:
+    began = time.monotonic()
+    c.check(c.call(attempt_timeout=20), "done", asked=2)
+    assert time.monotonic() - began < 10
+
+
+@faults()
+def no_time_at_all(c: Case) -> None:
+    c.check(c.call(deadline=0), "unknown", asked=0, bookings=0)
+    c.check(c.call(), "done", asked=1)
+
+
 @faults()
 def rejected_is_never_retried(c: Case) -> None:
     c.check(c.call("SOLD-OUT"), "rejected", code="booking-rejected", asked=1, bookings=0)
@@ -230,6 +334,101 @@ def key_of_another_request_is_never_retried(c: Case) -> None:
 def refused_after_an_unknown_attempt_keeps_the_key(c: Case) -> None:
     c.check(c.call(), "needs-correction", code="unauthenticated", asked=2)
     c.check(c.call(), "done", asked=3)
+
+
+@faults(p.cut_after, p.problem(401, "unauthenticated", "corrected"))
+def refused_after_an_unknown_attempt_takes_no_other_request(c: Case) -> None:
+    c.check(c.call(), "needs-correction", code="unauthenticated", asked=2)
+    c.check(c.call(quantity=2), "intent-mismatch", asked=2)
+    outcome = c.call()
+    c.check(outcome, "done", asked=3)
+    assert outcome["replayed"] and outcome["quantity"] == 1, outcome
+
+
+@faults(p.kill_after, p.problem(401, "unauthenticated", "corrected"))
+def refused_after_a_killed_attempt_takes_no_other_request(c: Case) -> None:
+    assert c.call()["result"] == "killed"
+    c.check(c.call(), "needs-correction", code="unauthenticated", asked=2)
+    c.check(c.call(quantity=2), "intent-mismatch", asked=2)
+    c.check(c.call(), "done", asked=3)
+
+
+@faults(p.problem(401, "unauthenticated", "corrected"), p.kill_after)
+def token_mended_and_killed_takes_no_other_request(c: Case) -> None:
+    c.check(c.call(), "needs-correction", code="unauthenticated", asked=1, bookings=0)
+    assert c.call()["result"] == "killed"
+    c.check(c.call(quantity=2), "intent-mismatch", asked=2)
+    outcome = c.call()
+    c.check(outcome, "done", asked=3)
+    assert outcome["replayed"], outcome
+
+
+@faults(p.then(p.unheard, p.problem(401, "unauthenticated", "corrected")), p.pass_on, p.cut_before)
+def key_reused_after_a_mend_goes_back(c: Case) -> None:
+    """A gateway that says no although the server has booked."""
+    c.check(c.call(), "needs-correction", code="unauthenticated", asked=1)
+    c.check(c.call(quantity=2), "key-reused", code="key-reused", asked=2)
+    assert c.record()["request"]["body"]["quantity"] == 1, c.record()
+    other = LANGUAGES[(LANGUAGES.index(c.language) + 1) % len(LANGUAGES)]
+    outcome = c.start(language=other).outcome()
+    c.check(outcome, "done", asked=4)
+    assert outcome["replayed"] and outcome["quantity"] == 1, outcome
+    c.check(c.call(quantity=2), "intent-mismatch", asked=4)
+
+
+@faults(*[p.problem(401, "unauthenticated", "corrected")] * 2)
+def mended_again_and_again_under_its_key(c: Case) -> None:
+    c.check(c.call(), "needs-correction", asked=1, bookings=0)
+    c.check(c.call(quantity=2), "needs-correction", asked=2, bookings=0)
+    c.check(c.call(quantity=3), "done", asked=3)
+    assert [request["body"]["quantity"] for request in c.record()["replaced"]] == [1, 2], c.record()
+
+
+def damaged(c: Case, content: bytes, asked: int = 0) -> None:
+    c.file().write_bytes(content)
+    outcome = c.call()
+    c.check(outcome, "damaged", asked=asked, bookings=0)
+    assert "order/1" in outcome["message"] and c.file().name in outcome["message"], outcome
+
+
+@faults(p.problem(503, "outcome-pending", "same_key", 3600))
+def damaged_record_is_not_sent(c: Case) -> None:
+    c.check(c.call(), "unknown", asked=1, bookings=0)
+    whole = c.record()
+    for member in whole:
+        damaged(c, json.dumps({name: whole[name] for name in whole if name != member}).encode(), asked=1)
+    for wrong in [{"key": None}, {"key": 'a"b'}, {"intent": "order/2"}, {"state": "final"}, {"request": {"body": {}}}, {"replaced": [{}]}]:
+        damaged(c, json.dumps(whole | wrong).encode(), asked=1)
+    for body in [{}, {"id": "1"}, PROBLEM | {"retry": "corrected"}]:
+        answer = {"status": 422 if "retry" in body else 201, "etag": None, "body": body}
+        damaged(c, json.dumps(whole | {"state": "final", "answer": answer}).encode(), asked=1)
+    for content in [b"", b"{}", b"null", b"\xff", json.dumps(whole).encode()[:-9], b"[" * 100_000]:
+        damaged(c, content, asked=1)
+    c.file().write_text(json.dumps(whole))
+    c.check(c.call(), "done", asked=2)
+
+
+@faults()
+def store_that_cannot_be_written_sends_nothing(c: Case) -> None:
+    (c.store / "file").write_text("no folder")
+    for store in [c.store / "file", c.store / "file" / "intents"]:
+        c.check(c.call(store=str(store)), "store-failed", asked=0, bookings=0)
+
+
+@faults()
+def intents_of_any_name(c: Case) -> None:
+    names = ["予約" * 60, "A", "a", "../a", "a/b", "a" * 300, "x\ny"]
+    outcomes = [c.call(intent=name) for name in names]
+    assert len({outcome.get("id") for outcome in outcomes}) == len(names) and None not in outcomes, outcomes
+    assert sorted(file.name for file in c.store.iterdir()) == sorted(c.file(name).name for name in names)
+
+
+@faults(p.then(p.unheard, p.problem(503, "outcome-pending", "same_key", 3600)))
+def absent_and_null_are_one_request(c: Case) -> None:
+    body = {"item_code": "ROOM", "quantity": 1, "reserved_by": c.caller}
+    c.check(c.call(body=body | {"note": None}), "unknown", asked=1)
+    c.check(c.call(body=body), "done", asked=2)
+    c.check(c.call(body=body | {"starts_at": None, "ends_at": None}), "done", asked=2)
 
 
 @faults()
@@ -315,6 +514,52 @@ def stale_change_is_never_retried(c: Case) -> None:
     assert c.call(**change, intent="change/1", body={"quantity": 5})["result"] == "done"
     stale = c.call(**change, intent="change/2", body={"quantity": 6})
     assert (stale["result"], stale["code"], stale["attempts"]) == ("needs-correction", "version-stale", 1), stale
+
+
+@faults(p.pass_on, p.pass_on, p.pass_on, p.reset_after)
+def stale_change_is_mended_under_its_intent(c: Case) -> None:
+    made = c.call()
+    change = {"operation": "change", "id": made["id"]}
+    first = c.call(**change, if_match=made["etag"], intent="change/1", body={"quantity": 5})
+    assert c.call(**change, if_match=made["etag"], intent="change/2", body={"quantity": 6})["code"] == "version-stale"
+    mended = c.call(**change, if_match=first["etag"], intent="change/2", body={"quantity": 6})
+    assert (mended["result"], mended["quantity"], mended["attempts"], mended["replayed"]) == ("done", 6, 2, True), mended
+    assert len([e for e in c.service.events("changed") if e["reference"] == made["id"]]) == 2
+    assert len({seen.key for seen in c.proxy.seen if seen.method == "PATCH"}) == 2
+
+
+@faults(p.pass_on, p.cut_after, p.problem(401, "unauthenticated", "corrected"))
+def change_refused_after_an_unknown_attempt_takes_no_other(c: Case) -> None:
+    made = c.call()
+    change = {"operation": "change", "intent": "change/1", "id": made["id"], "if_match": made["etag"]}
+    assert c.call(**change, body={"quantity": 5})["result"] == "needs-correction"
+    assert c.call(**change, body={"quantity": 6})["result"] == "intent-mismatch"
+    changed = c.call(**change, body={"quantity": 5})
+    assert (changed["result"], changed["quantity"], changed["replayed"]) == ("done", 5, True), changed
+    assert len([e for e in c.service.events("changed") if e["reference"] == made["id"]]) == 1
+
+
+@faults(p.pass_on, p.then(p.unheard, p.slow_body), p.without("status"), p.text_502_after)
+def change_with_answers_that_are_not_the_servers(c: Case) -> None:
+    made = c.call()
+    change = {"operation": "change", "intent": "change/1", "id": made["id"], "if_match": made["etag"], "body": {"note": None}}
+    changed = c.call(**change, attempt_timeout=1)
+    assert (changed["result"], changed["attempts"], changed["replayed"]) == ("done", 4, True), changed
+
+
+@faults(p.pass_on, p.slow_head, p.html_200, p.reset_after, p.interim_for_ever, p.problem(409, "reservation-busy", "same_key", 1))
+def cancel_under_faults(c: Case) -> None:
+    made = c.call()
+    c.check(c.call(operation="cancel", id=made["id"], attempt_timeout=1), "done", asked=7)
+    assert len([e for e in c.service.events("cancelled") if e["reference"] == made["id"]]) == 1
+
+
+@faults(p.pass_on, *[p.interim_for_ever] * 9)
+def cancel_ends_in_time(c: Case) -> None:
+    made = c.call()
+    began = time.monotonic()
+    assert c.call(operation="cancel", id=made["id"], deadline=2, attempt_timeout=1)["result"] == "unknown"
+    assert time.monotonic() - began < 5
 
 
 @faults(p.pass_on, p.cut_after, p.text_502)

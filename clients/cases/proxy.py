@@ -33,6 +33,12 @@ def problem(status: int, code: str, retry: str, after: int | None = None) -> "Fa
     return lambda exchange: exchange.answer(status, headers, json.dumps(body).encode())
 
 
+def answer_of(status: int, body: Any, **headers: str) -> "Fault":
+    """Answers with this in the server's place, and asks for the next attempt at once."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return lambda x: x.answer(status, {"Content-Type": "application/json", "Retry-After": "0"} | headers, content)
+
+
 class Exchange(BaseHTTPRequestHandler):
     """One request on one connection, for a fault to do with as it likes."""
 
@@ -122,6 +128,50 @@ def silent_after(x: Exchange) -> None:
     x.connection.settimeout(20)
     x.connection.recv(1)  # until the client gives up
     x.close_connection = True
+
+
+def then(first: Fault, second: Fault) -> Fault:
+    def fault(x: Exchange) -> None:
+        first(x)
+        second(x)
+
+    return fault
+
+
+def unheard(x: Exchange) -> None:
+    """The server does its work; what it says goes nowhere."""
+    x.forward()
+
+
+def without(member: str) -> Fault:
+    """The server's answer, but for one member."""
+
+    def fault(x: Exchange) -> None:
+        status, headers, content = x.forward()
+        body = json.loads(content)
+        del body[member]
+        x.answer(status, headers | {"Retry-After": "0"}, json.dumps(body).encode())
+
+    return fault
+
+
+def drip(first: bytes, drop: bytes, pause: float = 0.2) -> Fault:
+    """Sends a little for ever, until the client goes away."""
+
+    def fault(x: Exchange) -> None:
+        x.close_connection = True
+        x.wfile.write(first)
+        while True:
+            x.wfile.write(drop)
+            time.sleep(pause)
+
+    return fault
+
+
+slow_head = drip(b"HTTP/1.1 200 OK\r\nX-Slow: ", b"a")
+interim_for_ever = drip(b"", b"HTTP/1.1 103 Early Hints\r\n\r\n")
+slow_body = drip(b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n")
+endless_body = drip(b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n", b"10000\r\n" + b" " * 65536 + b"\r\n", 0)
 
 
 def late(seconds: float) -> Fault:

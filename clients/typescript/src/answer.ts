@@ -24,9 +24,9 @@ export class NotYet extends Error {
 }
 
 /** Throws `NotYet` unless the answer is final. `success`: the one status that means done. */
-export function read(success: number, response: Response, text: string): Final {
+export function read(success: number, response: Response, content: Uint8Array): Final {
   const after = retryAfter(response.headers.get("Retry-After"));
-  const body = parse(text);
+  const body = parse(content);
   if (response.status === 202) throw new NotYet("accepted, not finished", { after, accepted: true });
   if (response.status === success) {
     const replayed = response.headers.get("Idempotent-Replayed") === "true";
@@ -49,9 +49,9 @@ export function read(success: number, response: Response, text: string): Final {
   throw new NotYet(`status ${response.status} without an answer of the server`, { after });
 }
 
-function parse(text: string): unknown {
+function parse(content: Uint8Array): unknown {
   try {
-    return decode(text);
+    return decode(content);
   } catch {
     return undefined;
   }

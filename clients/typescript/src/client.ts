@@ -3,7 +3,7 @@ import { DelegateBackoff, handleWhen, retry } from "cockatiel";
 
 import { NotYet, read, type Final } from "./answer.js";
 import { IntentMismatch, KeyReused, NeedsCorrection, OutcomeUnknown, Rejected, ReservationError } from "./errors.js";
-import { decode, encode } from "./json.js";
+import { encode } from "./json.js";
 import { isObject, isReservation, type ChangeReservation, type NewReservation, type Problem, type Reservation } from "./models.js";
 import { check, type IntentRecord, type SavedAnswer, type SavedRequest, type Store } from "./store.js";
 
@@ -112,7 +112,7 @@ export class Client {
       answer: null,
     };
     // What cannot be sent is not stored either; and a member that is undefined is left out, as the store will leave it out.
-    const wanted = check(intent, decode(encode(begun)));
+    const wanted = check(intent, JSON.parse(encode(begun)));
     // The key exists, durably, before the first attempt: whoever comes back after a crash finds it.
     const record = check(intent, await this.#store.begin(intent, wanted));
     if (record.method !== sending.method || record.path !== sending.path) {
@@ -217,17 +217,17 @@ export class Client {
     });
     const timer = setTimeout(() => stop.abort(), timeout);
     let response: Response;
-    let text: string;
+    let content: Uint8Array;
     try {
       response = await this.#options.fetch(request);
-      text = await readText(response);
+      content = await readBytes(response);
     } catch (cause) {
       throw new NotYet("no complete answer", { cause });
     } finally {
       clearTimeout(timer);
       stop.abort(); // what is not read yet is not wanted
     }
-    return read(sending.success, response, text);
+    return read(sending.success, response, content);
   }
 
   #pause(after: number | undefined, attempts: number): number {
@@ -255,19 +255,18 @@ function path(id: string): string {
   return "/reservations/" + encodeURIComponent(id);
 }
 
-/** The body, which must be UTF-8 and not too large. */
-async function readText(response: Response): Promise<string> {
-  if (response.body === null) return "";
+/** The body, which must not be too large. */
+async function readBytes(response: Response): Promise<Uint8Array> {
+  if (response.body === null) return new Uint8Array();
   const reader = response.body.getReader();
-  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-  let text = "";
+  const chunks = [];
   let size = 0;
   for (;;) {
     const { done, value } = await reader.read();
-    if (done) return text + decoder.decode();
+    if (done) return new Uint8Array(await new Blob(chunks).arrayBuffer());
+    chunks.push(value);
     size += value.byteLength;
     if (size > LARGEST_ANSWER) throw new RangeError("the answer is too large");
-    text += decoder.decode(value, { stream: true });
   }
 }
 

@@ -75,7 +75,7 @@ async function read(path: string, intent: string): Promise<IntentRecord> {
   const content = await readFile(path);
   let value: unknown;
   try {
-    value = decode(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(content));
+    value = decode(content);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     const message = `the record of intent ${JSON.stringify(intent)} in ${path} is damaged: ${reason}`;

@@ -9,9 +9,9 @@ export function encode(value: unknown): string {
   });
 }
 
-/** Throws for what is not JSON, or is nested too deep. */
-export function decode(text: string): unknown {
-  const value: unknown = JSON.parse(text);
+/** Throws for what is not JSON in UTF-8, or is nested too deep. */
+export function decode(content: Uint8Array): unknown {
+  const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(content));
   encode(value); // JSON.parse takes half of a surrogate pair
   return value;
 }
