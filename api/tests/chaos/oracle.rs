@@ -97,7 +97,7 @@ fn count_those_who_tried_again(world: &World, unknown: &[&str]) {
         let Some(sent) = world.booking.only_send(&reference) else { continue };
         let Some(answered) = sent.answered.filter(|at| at.duration_since(sent.arrived) < BEFORE) else { continue };
         let from = sent.arrived.checked_sub(BEFORE).unwrap_or(sent.arrived);
-        if !world.ledger.troubles.met(&[Kind::Sending, Kind::Storing, Kind::Stepped], &sent.process, from, answered + AFTER) {
+        if !world.ledger.troubles.met(&[Kind::Sending, Kind::Storing], &sent.process, from, answered + AFTER) {
             let stored = !unknown.contains(&reference.as_str());
             world.ledger.count("tried again", if stored { "stored" } else { "not stored" });
         }

@@ -40,7 +40,7 @@ impl Programs {
         self.folder.join(program)
     }
 
-    fn command(&self, program: &str) -> Command {
+    pub fn command(&self, program: &str) -> Command {
         let path = self.path_of(program);
         match &self.owner {
             None => Command::new(path),
