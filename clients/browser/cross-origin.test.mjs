@@ -98,6 +98,34 @@ test("two tabs with one intent book once", async () => {
 });
 
 // B67
+test("a damaged record in the page's database is named, and nothing is sent", async () => {
+  const { page, asked } = await open();
+  const broken = await book(page, "order-5", "SLOW-4", "damaged", 300);
+  assert.equal(broken.result, "OutcomeUnknown", broken.message);
+  const sent = asked.length;
+  for (const wrong of [{ key: undefined }, { intent: "order-6" }, { state: "final" }, null]) {
+    await page.evaluate(async (wrong) => {
+      const opening = indexedDB.open("reservation-client");
+      await new Promise((resolve) => (opening.onsuccess = resolve));
+      const transaction = opening.result.transaction("intents", "readwrite");
+      const intents = transaction.objectStore("intents");
+      const look = intents.get("order-5");
+      look.onsuccess = () => {
+        window.whole ??= look.result;
+        intents.put(wrong && { ...window.whole, ...wrong }, "order-5");
+      };
+      await new Promise((resolve) => (transaction.oncomplete = resolve));
+      opening.result.close();
+    }, wrong);
+    const refused = await book(page, "order-5", "SLOW-4", "damaged");
+    assert.equal(refused.result, "DamagedRecord", refused.message);
+    assert.match(refused.message, /order-5/);
+  }
+  assert.equal(asked.length, sent);
+  await page.close();
+});
+
+// B67
 test("what a page of a named origin can read, and what a page of another one cannot do", async () => {
   const { page } = await open();
   const read = await page.evaluate(

@@ -19,7 +19,7 @@ export class BrowserStore implements Store {
       look.onsuccess = () => {
         const found: IntentRecord | undefined = look.result;
         if (found === undefined) intents.add(record, intent);
-        give(found ?? record);
+        give(found === undefined ? record : found);
       };
     });
   }
