@@ -173,7 +173,16 @@ RESERVATION = [
     "updated_at",
 ]
 PROBLEM = {"type": "/p", "title": "t", "status": 422, "detail": "d", "code": "booking-rejected", "retry": "never"}
-WRONG = [{"status": 200}, {"retry": None}, {"title": 1}, {"instance": None}, {"errors": {}}, {"errors": [{}]}, {"mismatch": [1]}]
+WRONG = [
+    {"status": 200},
+    {"status": 409},
+    {"retry": None},
+    {"title": 1},
+    {"instance": None},
+    {"errors": {}},
+    {"errors": [{}]},
+    {"mismatch": [1]},
+]
 
 
 @faults(*map(p.without, RESERVATION))
@@ -483,6 +492,16 @@ def begun_in_one_language_finished_in_another(c: Case) -> None:
     assert c.call()["result"] == "killed"
     other = LANGUAGES[(LANGUAGES.index(c.language) + 1) % len(LANGUAGES)]
     c.check(c.start(language=other).outcome(), "done", asked=2)
+
+
+@faults(p.pass_on, p.kill_after)
+def change_begun_in_one_language_finished_in_another(c: Case) -> None:
+    made = c.call()
+    change = {"operation": "change", "intent": "change/1", "id": made["id"], "if_match": made["etag"], "body": {"quantity": 5}}
+    assert c.call(**change)["result"] == "killed"
+    other = LANGUAGES[(LANGUAGES.index(c.language) + 1) % len(LANGUAGES)]
+    changed = c.start(language=other, **change).outcome()
+    assert (changed["result"], changed["quantity"], changed["replayed"]) == ("done", 5, True), changed
 
 
 @faults()

@@ -44,8 +44,8 @@ pub(crate) fn read(success: u16, status: u16, headers: &HeaderMap, bytes: &[u8])
             replayed: headers.get("idempotent-replayed").is_some_and(|value| value == "true"),
         });
     }
-    if status >= 400
-        && let Ok(problem) = Problem::deserialize(&body)
+    if let Ok(problem) = Problem::deserialize(&body)
+        && problem.status == status
     {
         match problem.retry {
             Retry::Never | Retry::Corrected | Retry::NewKey => return Err(Miss::Final(Box::new(problem))),

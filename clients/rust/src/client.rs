@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use backon::{ExponentialBuilder, Retryable as _};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{Method, header};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
@@ -342,7 +342,9 @@ impl<'a> Sending<'a> {
 }
 
 fn path(id: &str) -> String {
-    format!("/reservations/{}", utf8_percent_encode(id, NON_ALPHANUMERIC))
+    // As in every language: the path is part of the record.
+    const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+    format!("/reservations/{}", utf8_percent_encode(id, RESERVED))
 }
 
 fn now_ms() -> u64 {

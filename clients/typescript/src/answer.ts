@@ -34,7 +34,7 @@ export function read(success: number, response: Response, content: Uint8Array): 
     if (success === 204) return { ...head, body: undefined };
     if (isReservation(body)) return { ...head, body };
   }
-  if (response.status >= 400 && isProblem(body)) {
+  if (isProblem(body) && body.status === response.status) {
     switch (body.retry) {
       case "never":
       case "corrected":

@@ -46,7 +46,7 @@ def read(success: int, status: int, headers: httpx.Headers, content: bytes) -> D
         raise NotYet("accepted, not finished", after=after, accepted=True)
     if status == success and (success == 204 or is_reservation(body)):
         return Done(status, headers.get("ETag"), headers.get("Idempotent-Replayed") == "true", body)
-    if status >= 400 and is_problem(body):
+    if is_problem(body) and body["status"] == status:
         problem = cast(Problem, body)
         match problem["retry"]:
             case "never" | "corrected" | "new_key":
