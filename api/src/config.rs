@@ -271,15 +271,22 @@ mod tests {
         }
         assert!(cors_origins("https://a.example, http://localhost:3000").is_ok());
         assert!(cors_origins("http://[::1]:3000,https://xn--n8jwbm.example:8443").is_ok());
-        for bad in ["*", "https://*.a.example", "https://user:word@a.example", "a.example", "https://a.example/", "ftp://a", "null"] {
+        for bad in [
+            "*",
+            "https://*.a.example",
+            "https://user:word@a.example",
+            "a.example",
+            "https://a.example/",
+            "ftp://a",
+            "null",
+            "https://a.example?x",
+            "https://a.example#x",
+        ] {
             assert!(cors_origins(bad).is_err(), "{bad}");
         }
         for never_met in ["https://a.example:443", "http://a.example:80", "https://A.example", "HTTPS://a.example", "https://予約.example"]
         {
             assert!(cors_origins(never_met).is_err(), "{never_met}");
-        }
-        for bad in ["https://a.example?x", "https://a.example#x"] {
-            assert!(cors_origins(bad).is_err(), "{bad}");
         }
         assert!(api_tokens("acme:tok-acme-1,other:tok-other-1").is_ok());
         for bad in ["a:t,b:t", "", ",", "acme:t,,other:u", "acme", "acme:", ":token", "a b:token", "acme:to ken"] {

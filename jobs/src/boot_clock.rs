@@ -22,10 +22,16 @@ impl BootInstant {
         Self(Duration::new(u64::try_from(t.tv_sec).unwrap_or(0), u32::try_from(t.tv_nsec).unwrap_or(0)))
     }
 
+    /// Time passed since then.
+    #[must_use]
+    pub fn elapsed(self) -> Duration {
+        Self::now().0.saturating_sub(self.0)
+    }
+
     /// Milliseconds passed since then.
     #[must_use]
     pub fn elapsed_ms(self) -> i64 {
-        millis(Self::now().0.saturating_sub(self.0))
+        millis(self.elapsed())
     }
 
     /// That much later.
@@ -34,10 +40,10 @@ impl BootInstant {
         Self(self.0 + Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
     }
 
-    /// Milliseconds from now until then; 0 if it has passed.
+    /// Time from now until then; none if it has passed.
     #[must_use]
-    pub fn left_ms(self) -> i64 {
-        millis(self.0.saturating_sub(Self::now().0))
+    pub fn left(self) -> Duration {
+        self.0.saturating_sub(Self::now().0)
     }
 }
 

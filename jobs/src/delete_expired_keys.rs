@@ -62,10 +62,10 @@ impl DeleteExpiredKeys {
         let deleted = delete.await?;
         if deleted > 0 {
             // Two thirds of the time are the others': SQLite has one writer, and who waits for it only looks now and then.
-            let took = Duration::from_millis(u64::try_from(batch_began.elapsed_ms()).unwrap_or(0));
+            let pause = self.pause.max(batch_began.elapsed() * 2);
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = tokio::time::sleep(self.pause.max(took * 2)) => {}
+                () = tokio::time::sleep(pause) => {}
             }
         }
         Ok((deleted > 0).then_some(deleted))

@@ -221,7 +221,7 @@ impl<'a> Attempt<'a> {
 
     /// Whether the lease has more left than it takes to get a connection: checked immediately before every send.
     async fn has_lease_to_send(&self) -> bool {
-        self.clock.has_left(millis(self.settler.settings.connect_timeout)).await
+        self.clock.has_left(self.settler.settings.connect_timeout).await
     }
 
     /// Waits before the next call, longer each time, with jitter; false where `ANSWER_WITHIN` would be over.

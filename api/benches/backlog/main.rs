@@ -9,13 +9,11 @@ mod arguments;
 mod backlog;
 mod booking;
 mod expired;
-#[path = "../requests/booking.rs"]
-#[allow(dead_code, reason = "shared with the other benchmark, which uses more of it")]
+#[path = "../requests/http.rs"]
 mod http;
 mod leases;
 mod live;
 #[path = "../requests/postgres.rs"]
-#[allow(dead_code, reason = "shared with the other benchmark, which uses more of it")]
 mod postgres;
 mod process;
 mod store;

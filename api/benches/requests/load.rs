@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::Kind;
-use crate::booking::{header, message_length};
+use crate::http::{header, message_length};
 use crate::server::Server;
 
 pub const BODY: &str = r#"{"item_code":"ROOM-101","quantity":1,"reserved_by":"taro"}"#;

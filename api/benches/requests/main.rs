@@ -6,6 +6,8 @@
 
 mod arguments;
 mod booking;
+mod http;
+mod inspection;
 mod load;
 mod pgbench;
 mod postgres;

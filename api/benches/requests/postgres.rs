@@ -1,11 +1,11 @@
 //! A database of its own on the server that `TEST_DATABASE_URL` names.
 
-use sea_orm::{ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbBackend, Statement};
+use sea_orm::{ConnectOptions, ConnectionTrait, Database, DatabaseConnection};
 
 pub struct Postgres {
     /// `postgres://user:password@host:port`.
-    server: String,
-    name: String,
+    pub server: String,
+    pub name: String,
 }
 
 impl Postgres {
@@ -26,34 +26,6 @@ impl Postgres {
         format!("{}/{}", self.server, self.name)
     }
 
-    /// The database as reached through another port of this machine.
-    pub fn url_through(&self, port: u16) -> String {
-        let (before, _) = self.server.rsplit_once('@').unwrap_or((&self.server, ""));
-        format!("{before}@127.0.0.1:{port}/{}?sslmode=disable", self.name)
-    }
-
-    /// `host:port` of the server.
-    pub fn address(&self) -> String {
-        let address = self.server.rsplit_once(['@', '/']).map_or("", |(_, address)| address);
-        if address.contains(':') { address.to_owned() } else { format!("{address}:5432") }
-    }
-
-    /// What decides how fast a commit is.
-    pub async fn describe(&self) -> String {
-        let connection = open(&self.url()).await;
-        let mut described = Vec::new();
-        for name in ["server_version", "fsync", "synchronous_commit", "full_page_writes"] {
-            let row = connection.query_one_raw(Statement::from_string(DbBackend::Postgres, format!("SHOW {name}"))).await;
-            let value: String = row.expect("a setting").expect("a row").try_get_by_index(0).expect("a text");
-            described.push(format!("{name}={value}"));
-        }
-        described.join(", ")
-    }
-
-    pub async fn execute(&self, sql: &str) {
-        open(&self.url()).await.execute_unprepared(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
-    }
-
     pub async fn remove(self) {
         self.administrate(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name)).await;
     }
@@ -63,7 +35,7 @@ impl Postgres {
     }
 }
 
-async fn open(url: &str) -> DatabaseConnection {
+pub async fn open(url: &str) -> DatabaseConnection {
     let mut options = ConnectOptions::new(url);
     options.max_connections(1).sqlx_logging(false);
     Database::connect(options).await.unwrap_or_else(|e| panic!("{url}: {e}"))

@@ -28,12 +28,10 @@ mod ledger;
 mod oracle;
 mod ports;
 #[path = "../it/support/postgres.rs"]
-#[allow(dead_code, reason = "shared with the other tests, which use more of it")]
 mod postgres;
 mod process;
 mod proxy;
 #[path = "../it/support/reply.rs"]
-#[allow(dead_code, reason = "shared with the other tests, which use more of it")]
 mod reply;
 mod sends;
 mod server;
@@ -42,7 +40,6 @@ mod strike;
 mod traps;
 mod troubles;
 #[path = "../it/support/wire.rs"]
-#[allow(dead_code, reason = "shared with the other tests, which use more of it")]
 mod wire;
 mod world;
 

@@ -1,6 +1,7 @@
 //! The caller's connection breaks; the work does not.
 
 use super::support::prelude::*;
+use super::support::wire::Wire;
 
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
@@ -24,7 +25,7 @@ async fn work_goes_on_when_the_caller_hangs_up(case: &Case) {
         let wire = service.post(&key, &body).sent().await.unwrap();
         upstream.post_arrives(&body).await;
         if reset {
-            wire.reset();
+            end_by_reset(wire);
         } else {
             drop(wire);
         }
@@ -92,7 +93,7 @@ async fn work_goes_on_whenever_in_the_call_the_caller_goes(case: &Case) {
             let wire = service.post(key, body).sent().await.unwrap();
             // From before the claim to after the answer.
             pass(n as u64 * 12).await;
-            wire.reset();
+            end_by_reset(wire);
         })
     }))
     .await;
@@ -101,4 +102,9 @@ async fn work_goes_on_whenever_in_the_call_the_caller_goes(case: &Case) {
         let reply = service.settle(key, body).await;
         assert_eq!((reply.status, upstream.posts(body).len()), (201, 1));
     }
+}
+
+/// Ends the connection with a reset instead of a farewell.
+fn end_by_reset(wire: Wire) {
+    let _ = wire.stream.set_zero_linger();
 }

@@ -67,6 +67,8 @@ async fn a_bad_setting_stops_the_start_and_names_itself(case: &Case) {
     ended.expect_refusal();
     let ended = case.jobs(&upstream).set("RELEASE_SCHEDULE", "often").run().await;
     ended.expect_refusal();
+    let ended = case.jobs(&upstream).arguments(["--once", "keys", "list"]).run().await;
+    assert!(ended.expect_refusal().complaint.contains("--once"), "{ended:?}");
 }
 
 async fn a_start_that_fails_repeats_no_secret(case: &Case) {

@@ -43,21 +43,20 @@ impl LeaseClock {
     }
 
     /// What is left by our own clock.
-    pub(super) fn left_ms(&self) -> i64 {
-        self.inner().deadline.left_ms()
+    pub(super) fn left(&self) -> Duration {
+        self.inner().deadline.left()
     }
 
-    /// Whether more than `least_ms` is left. After a claim that took long too little may be: then the heartbeat is about to mend that, and
+    /// Whether more than `least` is left. After a claim that took long too little may be: then the heartbeat is about to mend that, and
     /// is waited for until the lease is over.
-    pub(super) async fn has_left(&self, least_ms: i64) -> bool {
+    pub(super) async fn has_left(&self, least: Duration) -> bool {
         loop {
             // Listens before it looks, so that no renewal is missed.
             let renewed = self.renewed.notified();
-            let left_ms = self.left_ms();
-            if left_ms > least_ms {
+            let left = self.left();
+            if left > least {
                 return true;
             }
-            let left = Duration::from_millis(u64::try_from(left_ms).unwrap_or(0));
             if tokio::time::timeout(left, renewed).await.is_err() {
                 return false;
             }
@@ -87,8 +86,7 @@ impl LeaseClock {
     }
 
     async fn beat(self, db: Database, lease: Lease, length: Duration) {
-        let left = Duration::from_millis(u64::try_from(self.left_ms()).unwrap_or(0));
-        let mut pause = left.saturating_sub(length * 2 / 3);
+        let mut pause = self.left().saturating_sub(length * 2 / 3);
         loop {
             tokio::select! {
                 () = self.closed.cancelled() => return,

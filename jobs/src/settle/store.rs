@@ -88,13 +88,12 @@ impl Attempt<'_> {
         if !self.clock.close() {
             return Some(LeaseAlreadyLost.into());
         }
-        let left = Duration::from_millis(u64::try_from(self.clock.left_ms()).unwrap_or(0));
         let backoff = ExponentialBuilder::new()
             .with_min_delay(Duration::from_millis(50))
             .with_max_delay(Duration::from_secs(1))
             .with_jitter()
             .without_max_times()
-            .with_total_delay(Some(left));
+            .with_total_delay(Some(self.clock.left()));
         let stored = transition
             .retry(backoff)
             .when(|error| matches!(error, StoreError::Unavailable(_)))

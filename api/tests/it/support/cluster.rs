@@ -9,6 +9,7 @@ use super::postgres::{Programs, Server};
 use super::service::free_port;
 use super::wait::eventually;
 use sea_orm::{ConnectionTrait, DbBackend, Statement};
+use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
@@ -88,7 +89,7 @@ impl Cluster {
 
     /// The primary is gone at once: `kill -9` of its first process; the others follow when they notice.
     pub async fn primary_is_killed(&self) {
-        let pid = std::fs::read_to_string(self.primary.folder().join("postmaster.pid")).expect("the server's process id");
+        let pid = std::fs::read_to_string(Path::new(&self.primary.data()).join("postmaster.pid")).expect("the server's process id");
         let pid = pid.lines().next().unwrap_or_default().trim().to_owned();
         let killed = Command::new("sh").args(["-c", &format!("kill -9 {pid}")]).status().expect("a shell");
         assert!(killed.success(), "no primary to kill");

@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod database;
 pub mod disk;
 pub mod document;
+mod expectations;
 pub mod h2;
 pub mod ledger;
 pub mod link;

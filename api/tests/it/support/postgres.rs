@@ -75,10 +75,6 @@ impl Server {
         self.run("initdb", &["-D", &self.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]).await;
     }
 
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
     pub fn data(&self) -> String {
         self.folder.display().to_string()
     }

@@ -47,11 +47,6 @@ impl Wire {
         self.stream.write_all(bytes).await
     }
 
-    /// Ends the connection with a reset instead of a farewell.
-    pub fn reset(self) {
-        let _ = self.stream.set_zero_linger();
-    }
-
     /// The next message. Interim answers (1xx) are skipped.
     pub async fn read(&mut self, unframed: Unframed) -> Result<Message> {
         let (start_line, headers) = loop {
