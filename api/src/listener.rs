@@ -16,6 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use poem::Endpoint;
 use poem::http::uri::Scheme;
+use poem::http::{StatusCode, header};
 use poem::web::{LocalAddr, RemoteAddr};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -144,10 +145,12 @@ impl<E: Endpoint + 'static> Connection<E> {
         let service = hyper::service::service_fn(|mut request: hyper::Request<Incoming>| {
             let running = activity.request_begins();
             let endpoint = Arc::clone(&self.endpoint);
+            let coding_known = is_chunked_once_or_plain(&request);
             request.extensions_mut().insert(ConnectionCutter(self.cut.clone()));
             let request = poem::Request::from((request, local.clone(), self.remote.clone(), Scheme::HTTP));
             async move {
-                let response: hyper::Response<_> = endpoint.get_response(request).await.into();
+                let response = if coding_known { endpoint.get_response(request).await } else { unknown_transfer_coding() };
+                let response: hyper::Response<_> = response.into();
                 Ok::<_, Infallible>(response.map(|body| running.answer_begins(body)))
             }
         });
@@ -194,6 +197,21 @@ impl<E: Endpoint + 'static> Connection<E> {
         // Looked at more often while closing, because the end of an answer does not wake this timer.
         if closing { left.min(LINGER) } else { left }
     }
+}
+
+/// hyper undoes one `chunked` and hands on whatever is inside, such as `gzip` or a second `chunked`, as if it were the body.
+fn is_chunked_once_or_plain<B>(request: &hyper::Request<B>) -> bool {
+    let mut codings = request.headers().get_all(header::TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => true,
+        (Some(coding), None) => coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"),
+        (Some(_), Some(_)) => false,
+    }
+}
+
+/// Where the message ends is not known (RFC 9112, section 6.1), so the connection ends with this answer.
+fn unknown_transfer_coding() -> poem::Response {
+    poem::Response::builder().status(StatusCode::NOT_IMPLEMENTED).header(header::CONNECTION, "close").finish()
 }
 
 fn protocols(limits: &Limits) -> auto::Builder<TokioExecutor> {

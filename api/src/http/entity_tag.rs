@@ -53,6 +53,15 @@ impl Condition {
         }
     }
 
+    /// Whether `current` is named by a weak tag only: its strong form would have matched.
+    #[must_use]
+    pub fn names_weakly(&self, current: &str) -> bool {
+        match self {
+            Self::Any => false,
+            Self::Tags(tags) => tags.iter().any(|t| t.weak && t.opaque == current.as_bytes()),
+        }
+    }
+
     /// Weak comparison, for `If-None-Match`; `current` is the tag with its quotes, weak or not.
     #[must_use]
     pub fn matches_weak(&self, current: &str) -> bool {
@@ -119,6 +128,13 @@ mod tests {
             assert_eq!((c.matches_strong("\"a\""), c.matches_weak("\"a\"")), (strong, weak), "{lines:?}");
         }
         assert!(condition(&["\"a\""]).unwrap().unwrap().matches_weak("W/\"a\""));
+    }
+
+    #[test]
+    fn a_weak_tag_of_the_current_version_is_told_from_another_version() {
+        let names = |line| condition(&[line]).unwrap().unwrap().names_weakly("\"a\"");
+        assert!(names("W/\"a\"") && names("\"b\", W/\"a\""));
+        assert!(!names("*") && !names("\"a\"") && !names("W/\"b\""));
     }
 
     #[test]

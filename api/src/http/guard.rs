@@ -12,10 +12,12 @@ use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
 use super::problem::{Code, Problem};
 
-/// Refuses requests that name another host than a loopback one, with the problem `forbidden`.
+/// Refuses with the problem `forbidden` what may come from another machine: a request that names another host than a loopback
+/// one, and a request that a proxy has passed on.
 ///
-/// For a server that runs open on loopback, as the sandbox does, too: a web page whose name was made to resolve to 127.0.0.1
-/// reaches the port, but cannot choose the `Host` that its browser sends.
+/// It protects a server that runs open on loopback, and the sandbox. A web page whose name resolves to 127.0.0.1 reaches the port,
+/// but cannot choose the `Host` that its browser sends. A proxy on this machine connects from loopback for callers from anywhere;
+/// it is known by the headers that it adds.
 #[derive(Debug, Clone, Copy)]
 pub struct HostGuard;
 
@@ -42,8 +44,21 @@ impl<E: Endpoint> Endpoint for HostGuarded<E> {
                 Problem::new(Code::Forbidden, "Without a token this server answers under a loopback name only, as localhost.").into()
             );
         }
+        if let Some(header) = forwarded_by(request.headers()) {
+            let detail = format!(
+                "The header `{header}` says that a proxy passed this request on. Without a token this server answers its own machine only. \
+                 Make a token with `api token create --account NAME`, start the server again, and send `Authorization: Bearer TOKEN`."
+            );
+            return Err(Problem::new(Code::Forbidden, detail).into());
+        }
         self.inner.call(request).await
     }
+}
+
+/// A header that only a proxy adds, if there is one.
+fn forwarded_by(headers: &HeaderMap) -> Option<&HeaderName> {
+    const BY_PROXIES: [&str; 5] = ["forwarded", "via", "x-real-ip", "cf-connecting-ip", "true-client-ip"];
+    headers.keys().find(|name| BY_PROXIES.contains(&name.as_str()) || name.as_str().starts_with("x-forwarded-"))
 }
 
 /// HTTP/1.1 names its host in `Host` and may do so in an absolute target too, HTTP/2 in `:authority`: all that is there must
@@ -110,7 +125,6 @@ const ALLOWED_HEADERS: HeaderValue =
     HeaderValue::from_static("Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Prefer, Accept-Language, traceparent");
 const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static("Idempotent-Replayed, Location, ETag, Retry-After, Preference-Applied, Link");
 const PREFLIGHT_MAX_AGE_SECONDS: HeaderValue = HeaderValue::from_static("600");
-const ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
 
 /// Lets pages of the listed origins call. Requests of other origins are served without CORS headers, so that their browser
 /// withholds the answer; poem's own `Cors` refuses them with 403, sends no `Vary`, and reads an empty list as "any".
@@ -157,7 +171,7 @@ impl<E: Endpoint> Endpoint for WithCors<E> {
         }
         let headers = response.headers_mut();
         // Also on answers without CORS headers: a cache must not give them to an origin that would get some.
-        headers.append(header::VARY, ORIGIN);
+        add_origin_to_vary(headers);
         if let Some(origin) = allowed {
             headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
             let granted: &[(HeaderName, HeaderValue)] = if preflight {
@@ -172,6 +186,14 @@ impl<E: Endpoint> Endpoint for WithCors<E> {
             headers.extend(granted.iter().cloned());
         }
         Ok(response)
+    }
+}
+
+/// One line, because some caches read only the first.
+fn add_origin_to_vary(headers: &mut HeaderMap) {
+    let names: Vec<&[u8]> = headers.get_all(header::VARY).iter().map(HeaderValue::as_bytes).chain([&b"Origin"[..]]).collect();
+    if let Ok(line) = HeaderValue::from_bytes(&names.join(&b", "[..])) {
+        headers.insert(header::VARY, line);
     }
 }
 

@@ -28,7 +28,7 @@ impl<'a> ApiExtractor<'a> for KeyParameter {
     fn param_schema_ref() -> Option<MetaSchemaRef> {
         let mut schema = MetaSchema::new("string");
         schema.min_length = Some(1);
-        schema.example = Some("\"8e03978e-40d5-43e8-bc93-6894a57f9324\"".into());
+        // Deliberately without an example: tools fill it in, and then everybody sends the same key.
         Some(MetaSchemaRef::Inline(Box::new(schema)))
     }
 

@@ -177,3 +177,34 @@ async fn a_panic_ends_its_own_connection_only() {
     server.shutdown.cancel();
     assert_eq!(server.task.await.unwrap(), 0);
 }
+
+/// Sends a request whose body says `5` in one chunk, under these header lines.
+async fn send_coded(server: &Server, lines: &str) -> TcpStream {
+    let mut stream = server.connect().await;
+    let request = format!("GET /quick HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n1\r\n5\r\n0\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
+}
+
+/// RFC 9112, section 6.1
+#[tokio::test]
+async fn a_transfer_coding_that_is_not_undone_is_refused_and_ends_the_connection() {
+    let server = start(short(), Duration::from_secs(1)).await;
+    let lines = [
+        "Transfer-Encoding: gzip, chunked\r\n",
+        "Transfer-Encoding: chunked, chunked\r\n",
+        "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
+    ];
+    for lines in lines {
+        let mut stream = send_coded(&server, lines).await;
+        let answer = read_until(&mut stream, "\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 501 ") && answer.to_lowercase().contains("connection: close"), "{lines}: {answer}");
+        assert!(closed_within(&mut stream, Duration::from_secs(3)).await, "{lines}");
+    }
+    for coding in ["chunked", "Chunked", " chunked "] {
+        let mut stream = send_coded(&server, &format!("Transfer-Encoding: {coding}\r\n")).await;
+        assert!(read_until(&mut stream, "quick").await.starts_with("HTTP/1.1 200 "), "{coding}");
+        send(&mut stream, "/quick").await;
+        read_until(&mut stream, "quick").await;
+    }
+}

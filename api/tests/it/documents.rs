@@ -32,14 +32,19 @@ async fn the_document_promises_what_generators_need(case: &Case) {
     let document = service.get("/openapi.json").await.json();
     assert!(document["openapi"].as_str().unwrap().starts_with("3."));
     let operations: Vec<_> = document["paths"].as_object().unwrap().values().flat_map(|path| path.as_object().unwrap().values()).collect();
+    let mut keyed = 0;
     for operation in &operations {
         let name = operation["operationId"].as_str().expect("an operationId");
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
-            let parameter = parameter["name"].as_str().unwrap_or_default().to_lowercase();
-            assert!(
-                !["authorization", "accept", "content-type"].contains(&parameter.as_str()),
-                "{name}: tools drop the header {parameter}"
-            );
+            let header = parameter["name"].as_str().unwrap_or_default().to_lowercase();
+            assert!(!["authorization", "accept", "content-type"].contains(&header.as_str()), "{name}: tools drop the header {header}");
+            // Tools fill such a value in, and then everybody sends the same key.
+            if header == "idempotency-key" {
+                keyed += 1;
+                for member in ["example", "examples", "default", "const", "enum"] {
+                    assert!(parameter[member].is_null() && parameter["schema"][member].is_null(), "{name}: the key has {member}");
+                }
+            }
         }
         if operation["security"] != json!([]) {
             for status in ["401", "403"] {
@@ -53,6 +58,7 @@ async fn the_document_promises_what_generators_need(case: &Case) {
             }
         }
     }
+    assert_eq!(keyed, 2, "createReservation and changeReservation take a key");
     assert_eq!(document["tags"][0]["name"], "Reservations", "what it is about comes first");
     let cancel = &document["paths"]["/reservations/{id}"]["delete"];
     assert!(cancel["responses"]["422"]["headers"]["Idempotent-Replayed"].is_null(), "nothing is stored of a cancellation");
@@ -132,6 +138,28 @@ async fn browsers_of_named_origins_may_call(case: &Case) {
     let exposed = reply.header("access-control-expose-headers").unwrap_or_default().to_lowercase();
     for header in ["idempotent-replayed", "location", "retry-after", "etag"] {
         assert!(exposed.contains(header), "{header} is not exposed: {exposed}");
+    }
+
+    // A cache must not give an answer of one origin to a page of another, whatever the answer is.
+    let targets = [
+        "/reservations",
+        "/reservations/none",
+        "/no-such-path",
+        "/reservations?unknown=1",
+        "/health/live",
+        "/openapi.yaml",
+        "/problems/internal",
+    ];
+    for target in targets {
+        for origin in [Some("https://shop.example"), Some("https://other.example"), None] {
+            let request = service.get(target).unwatched();
+            let reply = match origin {
+                Some(origin) => request.header("Origin", origin).await,
+                None => request.await,
+            };
+            let vary = reply.header("vary").unwrap_or_default();
+            assert!(vary.split(',').any(|name| name.trim().eq_ignore_ascii_case("origin")), "{target} from {origin:?}: {vary:?}");
+        }
     }
 }
 

@@ -10,7 +10,7 @@ tests!(both [
     checks_come_in_their_order,
     a_rotation_under_load_is_noticed_by_nobody,
     a_role_gives_nothing_over_http,
-] sqlite [an_open_server_answers_only_to_loopback_names]);
+] sqlite [an_open_server_answers_only_to_loopback_names, an_open_server_refuses_what_a_proxy_passed_on]);
 
 /// B20
 async fn without_a_valid_token_nothing_is_looked_at(case: &Case) {
@@ -176,4 +176,29 @@ async fn an_open_server_answers_only_to_loopback_names(case: &Case) {
     for host in ["localhost", "127.0.0.1:8000", "[::1]:8000"] {
         service.post(&case.key(), &case.body()).header("Host", host).await.expect_created();
     }
+}
+
+/// A proxy on this machine connects from loopback for callers from anywhere.
+async fn an_open_server_refuses_what_a_proxy_passed_on(case: &Case) {
+    let (upstream, service) = case.started().await;
+    let (key, body) = (case.key(), case.body());
+    for (name, value) in [
+        ("Forwarded", "for=192.0.2.60"),
+        ("Via", "1.1 proxy"),
+        ("X-Real-IP", "192.0.2.60"),
+        ("CF-Connecting-IP", "192.0.2.60"),
+        ("True-Client-IP", "192.0.2.60"),
+        ("X-Forwarded-For", "127.0.0.1"),
+        ("X-Forwarded-Host", ""),
+    ] {
+        let refused = service.post(&key, &body).header(name, value).await;
+        refused.expect_problem(403, "forbidden");
+        let detail = refused.json()["detail"].as_str().unwrap().to_lowercase();
+        assert!(detail.contains(&name.to_lowercase()) && detail.contains("api token create"), "{detail}");
+        service.get("/reservations").header(name, value).await.expect_problem(403, "forbidden");
+    }
+    assert_eq!((upstream.everything(), service.key_state(&key).await), (0, None), "a refused request claimed its key");
+    // With a token such a request is as good as any other.
+    let closed = case.api(&upstream).set("API_TOKENS", "acme:acme-token-1").start().await;
+    closed.post(&key, &body).header("X-Forwarded-For", "192.0.2.60").await.expect_created();
 }

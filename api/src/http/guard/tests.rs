@@ -60,6 +60,27 @@ async fn every_name_of_a_request_counts() {
     assert_eq!(status_for("/", &[("host", "localhost"), ("host", "evil.example")]).await, StatusCode::FORBIDDEN);
 }
 
+#[tokio::test]
+async fn what_a_proxy_passed_on_did_not_start_here() {
+    for name in [
+        "Forwarded",
+        "Via",
+        "X-Real-IP",
+        "CF-Connecting-IP",
+        "True-Client-IP",
+        "X-Forwarded-For",
+        "x-forwarded-proto",
+        "X-Forwarded-Anything",
+    ] {
+        let endpoint = get(page).with(HostGuard);
+        let error = endpoint.call(request(Method::GET, "/", &[("host", "localhost"), (name, "")])).await.unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.status(), StatusCode::FORBIDDEN, "{name}");
+        assert!(text.contains("api token create"), "{text}");
+    }
+    assert_eq!(status_for("/", &[("host", "localhost"), ("x-forwarder", "a")]).await, StatusCode::OK);
+}
+
 fn site(origins: &[&str]) -> impl Endpoint<Output = Response> {
     Route::new()
         .at("/page", get(page))
@@ -94,7 +115,8 @@ async fn listed_origins_may_call_and_read() {
             response.header("access-control-expose-headers"),
             Some("Idempotent-Replayed, Location, ETag, Retry-After, Preference-Applied, Link")
         );
-        assert!(response.headers().get_all("vary").iter().any(|value| value == "Origin"));
+        let vary: Vec<_> = response.headers().get_all("vary").iter().collect();
+        assert_eq!(vary, [if path == "/cached" { "Accept-Language, Origin" } else { "Origin" }]);
     }
     let preflight = site.get_response(request(Method::OPTIONS, "/page", &[origin, ("access-control-request-method", "POST")])).await;
     assert_eq!(preflight.status(), StatusCode::NO_CONTENT);
@@ -111,6 +133,7 @@ async fn other_origins_are_served_without_cors_headers() {
             let response = site(origins).get_response(request(Method::GET, "/page", &[("origin", origin)])).await;
             assert_eq!(response.status(), StatusCode::OK);
             assert_eq!(response.header("access-control-allow-origin"), None);
+            assert_eq!(response.header("vary"), (!origins.is_empty()).then_some("Origin"));
             let preflight = [("origin", origin), ("access-control-request-method", "POST")];
             let response = site(origins).get_response(request(Method::OPTIONS, "/page", &preflight)).await;
             assert_eq!(response.header("access-control-allow-origin"), None);

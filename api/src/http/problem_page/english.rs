@@ -75,7 +75,7 @@ pub(super) fn text(code: Code) -> Text {
         },
         Code::VersionStale => Text {
             happened: "The reservation has changed since you read it: `If-Match` does not name its current `ETag`. Nothing was changed.",
-            to_do: "Read the reservation, decide again, and send the change with its new `ETag`.",
+            to_do: "Read the reservation, decide again, and send the change with its new `ETag`. If your tag begins with `W/`, a proxy has weakened it: send it without `W/`.",
         },
         Code::IfMatchMissing => Text {
             happened: "A change must say which version it changes, so that it cannot overwrite somebody else's. `If-Match` was not sent.",

@@ -77,7 +77,7 @@ pub(super) fn text(code: Code) -> Text {
         },
         Code::VersionStale => Text {
             happened: "予約は読み取り後に変更されています。`If-Match` が現在の `ETag` と一致しません。何も変更されていません。",
-            to_do: "予約を読み直して内容を確認し、新しい `ETag` を付けて変更を送ってください。",
+            to_do: "予約を読み直して内容を確認し、新しい `ETag` を付けて変更を送ってください。タグが `W/` で始まる場合は途中のプロキシが弱いタグに変えています。`W/` を取り除いて送ってください。",
         },
         Code::IfMatchMissing => Text {
             happened: "他者の変更を上書きしないよう、変更にはどの版を変えるのかの指定が必要ですが、`If-Match` が送られませんでした。",

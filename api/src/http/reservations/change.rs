@@ -114,10 +114,17 @@ fn named(if_match: &IfMatch) -> Result<Option<&Condition>, Problem> {
 /// Whether the reservation is still what `If-Match` names.
 fn still(if_match: Option<&Condition>, reservation: &Reservation) -> Result<(), Problem> {
     match if_match {
-        Some(condition) if !condition.matches_strong(&answer::represent(reservation).etag) => {
-            Err(Problem::new(Code::VersionStale, "The reservation has changed since. Read it again, then decide anew."))
+        Some(condition) => {
+            let current = answer::represent(reservation).etag;
+            let detail = match (condition.matches_strong(&current), condition.names_weakly(&current)) {
+                (true, _) => return Ok(()),
+                // A proxy that compresses answers weakens their tags.
+                (false, true) => "If-Match names the current version by a weak tag, which never matches. Send the tag without `W/`.",
+                (false, false) => "The reservation has changed since. Read it again, then decide anew.",
+            };
+            Err(Problem::new(Code::VersionStale, detail))
         }
-        Some(_) | None => Ok(()),
+        None => Ok(()),
     }
 }
 
