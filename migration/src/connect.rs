@@ -9,7 +9,9 @@ use backon::{ExponentialBuilder, Retryable};
 use sea_orm_migration::sea_orm::sqlx::postgres::PgConnectOptions;
 use sea_orm_migration::sea_orm::sqlx::sqlite::SqliteConnectOptions;
 use sea_orm_migration::sea_orm::sqlx::{self, ConnectOptions as _, Connection as _};
-use sea_orm_migration::sea_orm::{ConnectOptions, Database, DatabaseConnection, DbErr, RuntimeErr};
+use sea_orm_migration::sea_orm::{
+    ConnectOptions, ConnectionTrait as _, Database, DatabaseBackend, DatabaseConnection, DbErr, RuntimeErr, Statement,
+};
 
 /// Why a database was not opened. No message holds the URL, which may hold a password.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +31,9 @@ pub enum ConnectError {
     /// The folder of the SQLite file cannot be made.
     #[error("cannot make the folder {folder}: {1}", folder = .0.display())]
     Folder(PathBuf, #[source] std::io::Error),
+    /// A request may hold any character of Unicode, and a booking that is made could not be written down.
+    #[error("the database's encoding is {0}: it must be UTF8 (CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0)")]
+    Encoding(String),
     /// The database does not answer.
     #[error("cannot open the database {place}: {reason}")]
     Unreachable {
@@ -99,10 +104,21 @@ pub async fn open(mut options: ConnectOptions, patience: Duration) -> Result<Dat
         .with_total_delay(Some(patience));
     match (|| Database::connect(options.clone())).retry(backoff).when(is_busy).await {
         Ok(connection) => {
-            if let Place::Sqlite(file) = &place {
-                opened.get_or_init(|| identity(file));
+            let usable = match &place {
+                Place::Sqlite(file) => {
+                    opened.get_or_init(|| identity(file));
+                    Ok(())
+                }
+                Place::Postgres(_) => has_utf8(&connection, &place).await,
+            };
+            match usable {
+                Ok(()) => Ok(connection),
+                Err(error) => {
+                    // The first error says more than one of the close could.
+                    let _ = connection.close().await;
+                    Err(error)
+                }
             }
-            Ok(connection)
         }
         Err(error) => Err(place.unreachable(&error).await),
     }
@@ -154,6 +170,17 @@ impl Place {
                 ConnectError::Unreachable { place, reason }
             }
         }
+    }
+}
+
+/// LATIN1 refuses what it has no letter for, and SQL_ASCII checks nothing.
+async fn has_utf8(connection: &DatabaseConnection, place: &Place) -> Result<(), ConnectError> {
+    let question = Statement::from_string(DatabaseBackend::Postgres, "SHOW server_encoding");
+    let told = async { connection.query_one_raw(question).await?.map(|row| row.try_get_by_index::<String>(0)).transpose() };
+    match told.await {
+        Ok(Some(encoding)) if encoding != "UTF8" => Err(ConnectError::Encoding(encoding)),
+        Ok(_) => Ok(()),
+        Err(error) => Err(place.unreachable(&error).await),
     }
 }
 

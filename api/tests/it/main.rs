@@ -35,6 +35,7 @@ mod scope;
 mod shutdown;
 mod statements;
 mod storage;
+mod storage_postgres;
 mod storage_refuses;
 mod storage_replicas;
 mod strict_body;

@@ -26,6 +26,12 @@ impl Blocked {
 }
 
 impl Database {
+    /// Makes this one anew, empty, with these options of `CREATE DATABASE` (PostgreSQL). Nobody may be connected to it.
+    pub async fn recreate(&self, options: &str) {
+        self.administrate(&format!("DROP DATABASE {}", self.name)).await;
+        self.administrate(&format!("CREATE DATABASE {} TEMPLATE template0 {options}", self.name)).await;
+    }
+
     pub async fn create(engine: Engine, folder: &Path) -> Self {
         let (server, name) = match engine {
             Engine::Sqlite => (format!("sqlite://{}", folder.join("reservations.db").display()), String::new()),
