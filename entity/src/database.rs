@@ -12,6 +12,7 @@ use sea_orm::{
 use crate::crash_point::{self, Moment};
 use crate::store_error::StoreError;
 
+pub use migration::MigrateError;
 pub use migration::connect::ConnectError;
 
 /// How to reach the database.
@@ -48,9 +49,9 @@ impl Database {
     /// Brings the schema up to date; safe with many processes at once.
     ///
     /// # Errors
-    /// [`StoreError`]; the schema is as it was then.
-    pub async fn migrate(&self) -> Result<(), StoreError> {
-        Ok(migration::up(&self.write).await?)
+    /// [`MigrateError`]; the schema is as it was then.
+    pub async fn migrate(&self) -> Result<(), MigrateError> {
+        migration::up(&self.write).await
     }
 
     /// SQL statements sent so far, apart from the begins and ends of transactions and from the journal, which is written beside: what each path costs is a promise, and tested.

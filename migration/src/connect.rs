@@ -225,7 +225,7 @@ fn reason(error: &DbErr) -> String {
     cause(error).map_or_else(|| error.to_string(), words)
 }
 
-fn cause(error: &DbErr) -> Option<&sqlx::Error> {
+pub(crate) fn cause(error: &DbErr) -> Option<&sqlx::Error> {
     match error {
         DbErr::Conn(RuntimeErr::SqlxError(error))
         | DbErr::Exec(RuntimeErr::SqlxError(error))

@@ -2,12 +2,14 @@
 //!
 //! [`up`] is safe with any number of processes at once: the whole migration runs inside one outer transaction that
 //! starts as a writer (SQLite) or holds an advisory lock (PostgreSQL), so a loser waits and then finds nothing to do.
+//! On PostgreSQL it looks first, and a schema that is complete needs no right to change it.
 
 use sea_orm_migration::MigrationStatus;
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::sea_orm::{
     DatabaseBackend, DatabaseConnection, SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
 };
+use std::collections::HashSet;
 
 pub mod connect;
 mod m20261202_000001_create_idempotency_key;
@@ -37,11 +39,35 @@ impl MigratorTrait for Migrator {
     }
 }
 
+/// Why the schema was not brought up to date. It is as it was then.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrateError {
+    /// The schema is not complete, and the role may not change it.
+    #[error(
+        "the schema is not up to date, and the database role has no permission to change it ({0}): \
+         run `migration up` with a role that has the right to, then start again"
+    )]
+    MayNotChange(String),
+    /// The schema is complete, and the role may not use it.
+    #[error("the database role has no permission to use the tables ({0}): it needs SELECT, INSERT, UPDATE and DELETE on all of them")]
+    MayNotUse(String),
+    /// The database's own error.
+    #[error("the schema cannot be brought up to date: {0}")]
+    Database(#[from] DbErr),
+}
+
 /// Applies what is pending. A crash in the middle leaves the schema as it was.
 ///
 /// # Errors
-/// The database's own error; nothing is applied then.
-pub async fn up(db: &DatabaseConnection) -> Result<(), DbErr> {
+/// [`MigrateError`]; nothing is applied then.
+pub async fn up(db: &DatabaseConnection) -> Result<(), MigrateError> {
+    if db.get_database_backend() == DatabaseBackend::Postgres && is_complete(db).await? {
+        return can_write(db, "UPDATE idempotency_key SET attempt = attempt WHERE false").await.map_err(|error| may_not_use(db, error));
+    }
+    apply(db).await.map_err(|error| may_not_change(db, error))
+}
+
+async fn apply(db: &DatabaseConnection) -> Result<(), DbErr> {
     let options = TransactionOptions { sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate), ..Default::default() };
     let tx = db.begin_with_options(options).await?;
     if db.get_database_backend() == DatabaseBackend::Postgres {
@@ -49,9 +75,47 @@ pub async fn up(db: &DatabaseConnection) -> Result<(), DbErr> {
         tx.execute_raw(Statement::from_sql_and_values(DatabaseBackend::Postgres, lock, [ADVISORY_LOCK.into()])).await?;
     }
     Migrator::up(&tx, None).await?;
-    // Writes no row, but fails where none could be written: a file without write permission, a standby.
-    tx.execute_unprepared("UPDATE seaql_migrations SET version = version WHERE false").await?;
+    can_write(&tx, "UPDATE seaql_migrations SET version = version WHERE false").await?;
     tx.commit().await
+}
+
+/// Writes no row, but fails where none could be written: a file without write permission, a standby.
+async fn can_write(db: &impl ConnectionTrait, statement: &str) -> Result<(), DbErr> {
+    db.execute_unprepared(statement).await.map(|_| ())
+}
+
+/// Whether every migration is applied, seen without the lock and with no right but to read. Another process may be in the middle of one,
+/// which shows as nothing of it.
+async fn is_complete(db: &DatabaseConnection) -> Result<bool, MigrateError> {
+    let ask = async |sql: &str| db.query_all_raw(Statement::from_string(DatabaseBackend::Postgres, sql)).await;
+    let there = ask("SELECT 1 WHERE to_regclass('seaql_migrations') IS NOT NULL").await?;
+    if there.is_empty() {
+        return Ok(false);
+    }
+    let rows = ask("SELECT version FROM seaql_migrations").await.map_err(|error| may_not_use(db, error))?;
+    let applied = rows.iter().map(|row| row.try_get("", "version")).collect::<Result<HashSet<String>, _>>()?;
+    // One that we do not know goes to the library, which refuses it.
+    Ok(applied == Migrator::migrations().iter().map(|migration| migration.name().to_owned()).collect())
+}
+
+fn may_not_change(db: &DatabaseConnection, error: DbErr) -> MigrateError {
+    refused(db, &error).map_or(MigrateError::Database(error), |words| {
+        MigrateError::MayNotChange(match words.strip_prefix("permission denied for ") {
+            Some(what) => format!("it lacks the right CREATE on {what}"),
+            None => words,
+        })
+    })
+}
+
+fn may_not_use(db: &DatabaseConnection, error: DbErr) -> MigrateError {
+    refused(db, &error).map_or(MigrateError::Database(error), MigrateError::MayNotUse)
+}
+
+/// The database's words, where it refused for want of a right: 42501, or 3F000 where the role may see no schema at all.
+fn refused(db: &DatabaseConnection, error: &DbErr) -> Option<String> {
+    let error = connect::cause(error)?.as_database_error()?;
+    let refused = matches!(error.code().as_deref(), Some("42501" | "3F000"));
+    (refused && db.get_database_backend() == DatabaseBackend::Postgres).then(|| error.message().to_owned())
 }
 
 /// Every migration's name and whether it is applied, oldest first.
@@ -59,7 +123,7 @@ pub async fn up(db: &DatabaseConnection) -> Result<(), DbErr> {
 /// # Errors
 /// The database's own error.
 pub async fn status(db: &DatabaseConnection) -> Result<Vec<(String, bool)>, DbErr> {
-    let files = Migrator::get_migration_with_status(db).await?;
+    let files = Migrator::get_migration_with_status_read_only(db).await?;
     Ok(files.iter().map(|m| (m.name().to_owned(), m.status() == MigrationStatus::Applied)).collect())
 }
 

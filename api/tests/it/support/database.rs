@@ -48,7 +48,9 @@ impl Database {
     pub async fn remove(&self) {
         if self.engine == Engine::Postgres {
             self.administrate(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name)).await;
-            self.administrate(&format!("DROP ROLE IF EXISTS {}", self.name)).await;
+            for role in [self.name.clone(), self.role()] {
+                self.administrate(&format!("DROP ROLE IF EXISTS {role}")).await;
+            }
         }
     }
 
@@ -169,6 +171,20 @@ impl Database {
         self.administrate(&format!("ALTER DATABASE {name} OWNER TO {name}")).await;
         let (_, address) = self.server.rsplit_once('@').expect("user@host");
         format!("postgres://{name}:owner@{address}/{name}")
+    }
+
+    /// Where a login of its own finds the database, which owns nothing and may look into the schema `public` (PostgreSQL).
+    pub async fn url_of_a_role(&self) -> String {
+        let role = self.role();
+        self.administrate(&format!("CREATE ROLE {role} LOGIN PASSWORD 'role'")).await;
+        self.execute(&format!("GRANT USAGE ON SCHEMA public TO {role}")).await;
+        let (_, address) = self.server.rsplit_once('@').expect("user@host");
+        format!("postgres://{role}:role@{address}/{}", self.name)
+    }
+
+    /// The name of that login.
+    pub fn role(&self) -> String {
+        format!("{}_rows", self.name)
     }
 
     /// The database's name, which is its owner's, too.
