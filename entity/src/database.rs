@@ -9,6 +9,8 @@ use sea_orm::{
     Statement, TransactionOptions, TransactionTrait, Value,
 };
 
+use migration::connect::{Outdated, Session};
+
 use crate::crash_point::{self, Moment};
 use crate::store_error::StoreError;
 
@@ -33,6 +35,7 @@ pub struct Database {
     read: DatabaseConnection,
     write: DatabaseConnection,
     statements: Arc<AtomicU64>,
+    outdated: Outdated,
 }
 
 impl Database {
@@ -41,9 +44,10 @@ impl Database {
     /// # Errors
     /// [`ConnectError`]; nothing is left open then.
     pub async fn connect(settings: &DatabaseSettings) -> Result<Self, ConnectError> {
-        let write = open(settings, if is_sqlite(settings) { 1 } else { settings.pool }).await?;
-        let read = if is_sqlite(settings) { open(settings, settings.pool).await? } else { write.clone() };
-        Ok(Self { read, write, statements: Arc::default() })
+        let outdated = Outdated::default();
+        let write = open(settings, if is_sqlite(settings) { 1 } else { settings.pool }, &outdated).await?;
+        let read = if is_sqlite(settings) { open(settings, settings.pool, &outdated).await? } else { write.clone() };
+        Ok(Self { read, write, statements: Arc::default(), outdated })
     }
 
     /// Brings the schema up to date; safe with many processes at once.
@@ -68,11 +72,13 @@ impl Database {
     }
 
     pub(crate) async fn read_one(&self, name: &str, sql: &str, values: Vec<Value>) -> Result<Option<QueryResult>, StoreError> {
-        around(name, self.read.query_one_raw(self.statement(sql, values))).await
+        let statement = self.statement(sql, values);
+        self.send(name, || self.read.query_one_raw(statement.clone())).await
     }
 
     pub(crate) async fn read_all(&self, name: &str, sql: &str, values: Vec<Value>) -> Result<Vec<QueryResult>, StoreError> {
-        around(name, self.read.query_all_raw(self.statement(sql, values))).await
+        let statement = self.statement(sql, values);
+        self.send(name, || self.read.query_all_raw(statement.clone())).await
     }
 
     /// Reads to the end, not just to the row: SQLite shows the row of a `RETURNING` before it commits, and only the end tells whether it did.
@@ -81,23 +87,41 @@ impl Database {
     }
 
     pub(crate) async fn write_all(&self, name: &str, sql: &str, values: Vec<Value>) -> Result<Vec<QueryResult>, StoreError> {
-        around(name, self.write.query_all_raw(self.statement(sql, values))).await
+        let statement = self.statement(sql, values);
+        self.send(name, || self.write.query_all_raw(statement.clone())).await
     }
 
     /// Rows changed.
     pub(crate) async fn execute(&self, name: &str, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
-        Ok(around(name, self.write.execute_raw(self.statement(sql, values))).await?.rows_affected())
+        let statement = self.statement(sql, values);
+        Ok(self.send(name, || self.write.execute_raw(statement.clone())).await?.rows_affected())
     }
 
     /// A statement that no request waits for: it is not counted.
     pub(crate) async fn execute_beside(&self, name: &str, sql: &str, values: Vec<Value>) -> Result<(), StoreError> {
-        around(name, self.write.execute_raw(self.build(sql, values))).await.map(|_| ())
+        let statement = self.build(sql, values);
+        self.send(name, || self.write.execute_raw(statement.clone())).await.map(|_| ())
     }
 
     /// A transaction that is a writer from its begin: SQLite's deferred ones fail when another writer got in between.
     pub(crate) async fn begin(&self) -> Result<Transaction<'_>, StoreError> {
         let options = TransactionOptions { sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate), ..Default::default() };
         Ok(Transaction { database: self, inner: self.write.begin_with_options(options).await? })
+    }
+
+    /// A statement that a read-only session refused had no effect. It is sent once more, over a new session: after a failover the address
+    /// may lead to the new primary by now, and no caller needs to hear of the sessions that stayed with the old one.
+    async fn send<T, F>(&self, name: &str, statement: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, DbErr>>,
+    {
+        match around(name, statement()).await {
+            Err(error) if self.outdated.judge(&error) == Session::ReadOnly => {
+                let again = around(name, statement()).await;
+                Ok(again.inspect_err(|error| _ = self.outdated.judge(error))?)
+            }
+            done => Ok(done?),
+        }
     }
 
     pub(crate) fn is_postgres(&self) -> bool {
@@ -131,20 +155,22 @@ pub(crate) struct Transaction<'a> {
 impl Transaction<'_> {
     /// Rows changed.
     pub(crate) async fn execute(&self, name: &str, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
-        Ok(around(name, self.inner.execute_raw(self.database.statement(sql, values))).await?.rows_affected())
+        let done = around(name, self.inner.execute_raw(self.database.statement(sql, values))).await;
+        Ok(done.inspect_err(|error| _ = self.database.outdated.judge(error))?.rows_affected())
     }
 
     pub(crate) async fn commit(self) -> Result<(), StoreError> {
-        around("commit", self.inner.commit()).await
+        let outdated = self.database.outdated.clone();
+        Ok(around("commit", self.inner.commit()).await.inspect_err(|error| _ = outdated.judge(error))?)
     }
 
     pub(crate) async fn rollback(self) -> Result<(), StoreError> {
-        around("rollback", self.inner.rollback()).await
+        Ok(around("rollback", self.inner.rollback()).await?)
     }
 }
 
 /// Every statement passes here: with a crash point before it is sent and one after it is acknowledged.
-async fn around<T>(name: &str, statement: impl Future<Output = Result<T, DbErr>>) -> Result<T, StoreError> {
+async fn around<T>(name: &str, statement: impl Future<Output = Result<T, DbErr>>) -> Result<T, DbErr> {
     crash_point::reach(name, Moment::Before);
     let done = statement.await?;
     crash_point::reach(name, Moment::After);
@@ -155,9 +181,9 @@ fn is_sqlite(settings: &DatabaseSettings) -> bool {
     settings.url.starts_with("sqlite:")
 }
 
-async fn open(settings: &DatabaseSettings, connections: u32) -> Result<DatabaseConnection, ConnectError> {
+async fn open(settings: &DatabaseSettings, connections: u32, outdated: &Outdated) -> Result<DatabaseConnection, ConnectError> {
     let mut options = ConnectOptions::new(settings.url.clone());
     // A ping before every acquire would be a round trip a statement.
     options.max_connections(connections).test_before_acquire_if_idle_for(Duration::from_secs(5));
-    migration::connect::open(options, settings.acquire_timeout).await
+    migration::connect::open_renewed(options, settings.acquire_timeout, outdated).await
 }

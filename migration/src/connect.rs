@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use backon::{ExponentialBuilder, Retryable};
 use sea_orm_migration::sea_orm::sqlx::postgres::PgConnectOptions;
@@ -73,14 +73,81 @@ enum Place {
     Postgres(Box<PgConnectOptions>),
 }
 
-/// Opens a pool; `patience` is how long another process's lock or a server that does not listen yet is waited for.
+/// Sessions that will never work again, and those as old as they are: a server that became read-only (demoted to a standby, or made so)
+/// answers every read and no write for as long as a session lives, wherever its address leads by then. Clones are the same one.
+#[derive(Debug, Clone, Default)]
+pub struct Outdated(Arc<Mutex<Option<Instant>>>);
+
+/// What an error says of its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Session {
+    /// Nothing.
+    Usable,
+    /// It is of no use any more; whether the statement took effect is not known.
+    Lost,
+    /// It only reads: the statement had no effect, and another session may do it.
+    ReadOnly,
+}
+
+impl Outdated {
+    /// Reads the error of a statement. If its session will never work again, this one and all older ones are closed instead of used again.
+    pub fn judge(&self, error: &DbErr) -> Session {
+        let session = Session::after(error);
+        if session != Session::Usable {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+        session
+    }
+
+    fn includes(&self, age: Duration) -> bool {
+        let since = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        since.is_some_and(|since| age >= since.elapsed())
+    }
+}
+
+impl Session {
+    /// An error while a connection is opened or waited for says nothing of those that are open.
+    fn after(error: &DbErr) -> Self {
+        let (DbErr::Exec(RuntimeErr::SqlxError(error)) | DbErr::Query(RuntimeErr::SqlxError(error))) = error else {
+            return Self::Usable;
+        };
+        // SQLite's codes are numbers of other kinds, none of them with five characters of these.
+        match error.as_database_error().and_then(sqlx::error::DatabaseError::code).as_deref() {
+            Some("25006") => Self::ReadOnly,
+            // A transaction that nobody ends, or that was ended; the server's stop; prepared statements that are not those we made.
+            Some("25P02" | "25P03" | "57P01" | "57P02" | "57P03" | "57P05" | "26000" | "42P05") => Self::Lost,
+            Some(code) if code.starts_with("08") => Self::Lost,
+            _ => Self::Usable,
+        }
+    }
+}
+
+/// Opens a pool as [`open_renewed`] does, for those who end before a session can go out of date.
 ///
 /// # Errors
 /// [`ConnectError`]; nothing is left open then.
-pub async fn open(mut options: ConnectOptions, patience: Duration) -> Result<DatabaseConnection, ConnectError> {
+pub async fn open(options: ConnectOptions, patience: Duration) -> Result<DatabaseConnection, ConnectError> {
+    open_renewed(options, patience, &Outdated::default()).await
+}
+
+/// Opens a pool; `patience` is how long another process's lock or a server that does not listen yet is waited for. Sessions that
+/// are `outdated` are not used again.
+///
+/// # Errors
+/// [`ConnectError`]; nothing is left open then.
+pub async fn open_renewed(
+    mut options: ConnectOptions,
+    patience: Duration,
+    outdated: &Outdated,
+) -> Result<DatabaseConnection, ConnectError> {
     let place = Place::of(options.get_url())?;
     options.acquire_timeout(patience).connect_timeout(patience).sqlx_logging(false);
     let opened = Arc::new(OnceLock::new());
+    let outdated = outdated.clone();
+    options.map_sqlx_postgres_before_acquire(move |_, session| {
+        let usable = !outdated.includes(session.age);
+        Box::pin(async move { Ok(usable) })
+    });
     if let Place::Sqlite(file) = &place {
         make_folder(file)?;
         let (file, opened) = (file.clone(), Arc::clone(&opened));
@@ -249,6 +316,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn sessions_older_than_the_last_that_was_lost_are_outdated() {
+        let outdated = Outdated::default();
+        assert!(!outdated.includes(Duration::from_secs(3600)));
+        let refused = |error| DbErr::Conn(RuntimeErr::SqlxError(Arc::new(error)));
+        assert_eq!(outdated.judge(&refused(sqlx::Error::PoolTimedOut)), Session::Usable);
+        assert!(!outdated.includes(Duration::from_secs(3600)));
+        *outdated.0.lock().unwrap() = Some(Instant::now());
+        assert!(outdated.includes(Duration::from_secs(3600)));
+        assert!(!outdated.includes(Duration::ZERO));
+    }
+
+    #[test]
     fn what_cannot_be_opened_says_why_and_never_the_password() {
         for (url, says) in [
             ("", "must begin with"),
@@ -256,6 +335,8 @@ mod tests {
             ("postgres://user:s3cret@localhost:port/x", "cannot be read"),
             ("postgres://user:s3cret@localhost/x?sslmode=s3cret", "cannot be read"),
             ("postgres://user@localhost/x?sslmode=require&pasword=s3cret", "pasword is not known"),
+            ("postgres://user@one:5432,two:5432/x", "cannot be read"),
+            ("postgres://user@localhost/x?target_session_attrs=read-write", "target_session_attrs is not known"),
             ("sqlite::memory:", "in-memory"),
             ("sqlite://x.db?mode=memory", "in-memory"),
             ("sqlite://x.db?mode=ro", "read-only"),

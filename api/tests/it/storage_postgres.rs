@@ -6,6 +6,7 @@ tests!(postgres [
     a_database_that_is_not_utf8_is_refused_at_the_start,
     a_role_with_rights_on_rows_only_runs_a_migrated_database,
     a_role_that_may_not_make_the_schema_says_which_right_is_missing,
+    sessions_that_only_read_are_replaced_once_the_address_leads_to_a_primary,
 ]);
 
 /// F09: it would book, and then have no letter for the answer.
@@ -75,4 +76,36 @@ async fn a_role_that_may_not_make_the_schema_says_which_right_is_missing(case: &
         }
     }
     assert_eq!(case.database.number("SELECT count(*) AS n FROM pg_tables WHERE schemaname = 'public'").await, 0);
+}
+
+/// F11: sessions survive a failover on a server that only reads now. While nothing can be written, stored answers are served and nothing
+/// is sent; the first request after the address leads to a primary is answered, and so are all others.
+async fn sessions_that_only_read_are_replaced_once_the_address_leads_to_a_primary(case: &Case) {
+    let (upstream, service) = case.started().await;
+    let (key, body) = (case.key(), case.body());
+    let first = service.post(&key, &body).await;
+    first.expect_created();
+    let for_new_sessions = async |read_only: &str| {
+        let name = case.database.name();
+        case.database.administrate(&format!("ALTER DATABASE {name} SET default_transaction_read_only = {read_only}")).await;
+    };
+    for_new_sessions("on").await;
+    case.database.end_sessions(None).await;
+    for _ in 0..3 {
+        // They fill the pool.
+        together((0..16).map(|_| service.get("/reservations"))).await;
+        let refused = case.body();
+        service.post(&case.key(), &refused).await.expect_problem(503, "storage-unavailable");
+        assert!(upstream.posts(&refused).is_empty());
+    }
+    service.post(&key, &body).await.expect_replay_of(&first);
+    together((0..16).map(|_| service.get("/reservations"))).await;
+
+    for_new_sessions("off").await;
+    let bodies: Vec<_> = (0..32).map(|_| (case.key(), case.body())).collect();
+    service.post(&bodies[0].0, &bodies[0].1).await.expect_created();
+    for reply in together(bodies[1..].iter().map(|(key, body)| service.post(key, body))).await {
+        reply.expect_created();
+    }
+    service.is_ready().await;
 }
