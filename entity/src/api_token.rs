@@ -112,7 +112,7 @@ pub async fn any(db: &Database) -> Result<bool, StoreError> {
 }
 
 async fn list(db: &Database) -> Result<Vec<(TokenInfo, String, Vec<u8>)>, StoreError> {
-    let sql = "SELECT token_sha256, account, role, created_at_ms, revoked_at_ms FROM api_token ORDER BY created_at_ms, account";
+    let sql = "SELECT token_sha256, account, role, created_at_ms, revoked_at_ms FROM api_token ORDER BY created_at_ms, account{c}";
     let rows = db.read_all("list tokens", sql, vec![]).await?;
     rows.iter()
         .map(|row| {

@@ -43,7 +43,7 @@ pub async fn check_writable(db: &Database) -> Result<(), StoreError> {
 /// # Errors
 /// [`StoreError`].
 pub async fn all(db: &Database) -> Result<Vec<JobRun>, StoreError> {
-    let sql = "SELECT job, {now} - last_success_ms AS age_ms, worker FROM job_run WHERE job <> $1 ORDER BY job";
+    let sql = "SELECT job, {now} - last_success_ms AS age_ms, worker FROM job_run WHERE job <> $1 ORDER BY job{c}";
     let rows = db.read_all("list job runs", sql, vec![WRITE_CHECK.into()]).await?;
     rows.iter()
         .map(|row| Ok(JobRun { job: row.try_get("", "job")?, age_ms: row.try_get("", "age_ms")?, worker: row.try_get("", "worker")? }))

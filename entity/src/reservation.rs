@@ -133,9 +133,9 @@ pub async fn list(
     for (condition, value) in [("status =", status.map(Status::as_str)), ("id <", before)] {
         if let Some(value) = value {
             values.push(value.into());
-            filter.push_str(&format!(" AND {condition} ${}", values.len()));
+            filter.push_str(&format!(" AND {condition} ${}{{c}}", values.len()));
         }
     }
-    let sql = format!("SELECT {COLUMNS} FROM reservation WHERE account = $1{filter} ORDER BY id DESC LIMIT $2");
+    let sql = format!("SELECT {COLUMNS} FROM reservation WHERE account = $1{{c}}{filter} ORDER BY id{{c}} DESC LIMIT $2");
     db.read_all("list reservations", &sql, values).await?.iter().map(Reservation::read).collect()
 }

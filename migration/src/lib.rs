@@ -10,6 +10,7 @@ use sea_orm_migration::sea_orm::{
     DatabaseBackend, DatabaseConnection, SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
 };
 use std::collections::HashSet;
+use std::time::Duration;
 
 pub mod connect;
 mod m20261202_000001_create_idempotency_key;
@@ -18,6 +19,7 @@ mod m20261202_000003_create_api_token;
 mod m20261202_000004_create_job_run;
 mod m20261202_000005_create_attempt_journal;
 mod m20261202_000006_create_operator_action;
+mod m20261202_000007_sort_text_by_its_bytes;
 
 /// Any number, as long as every process of this service takes the same one.
 const ADVISORY_LOCK: i64 = 0x7265_7365_7276_6501;
@@ -35,6 +37,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261202_000004_create_job_run::Migration),
             Box::new(m20261202_000005_create_attempt_journal::Migration),
             Box::new(m20261202_000006_create_operator_action::Migration),
+            Box::new(m20261202_000007_sort_text_by_its_bytes::Migration),
         ]
     }
 }
@@ -64,17 +67,37 @@ pub async fn up(db: &DatabaseConnection) -> Result<(), MigrateError> {
     if db.get_database_backend() == DatabaseBackend::Postgres && is_complete(db).await? {
         return can_write(db, "UPDATE idempotency_key SET attempt = attempt WHERE false").await.map_err(|error| may_not_use(db, error));
     }
-    apply(db).await.map_err(|error| may_not_change(db, error))
+    loop {
+        match apply(db, None).await {
+            // A migration asks for its locks with little patience, so that nobody waits in line behind it for long.
+            Err(error) if is_locked(&error) => tokio::time::sleep(Duration::from_millis(250)).await,
+            done => return done.map_err(|error| may_not_change(db, error)),
+        }
+    }
 }
 
-async fn apply(db: &DatabaseConnection) -> Result<(), DbErr> {
+/// Applies the oldest of what is pending, as many as that: what an earlier release knew, to try an upgrade with.
+///
+/// # Errors
+/// The database's own error; nothing is applied then.
+pub async fn up_to(db: &DatabaseConnection, steps: u32) -> Result<(), DbErr> {
+    apply(db, Some(steps)).await
+}
+
+/// `lock_timeout` is over.
+fn is_locked(error: &DbErr) -> bool {
+    let code = connect::cause(error).and_then(|error| error.as_database_error()?.code().map(|code| code == "55P03"));
+    code == Some(true)
+}
+
+async fn apply(db: &DatabaseConnection, steps: Option<u32>) -> Result<(), DbErr> {
     let options = TransactionOptions { sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate), ..Default::default() };
     let tx = db.begin_with_options(options).await?;
     if db.get_database_backend() == DatabaseBackend::Postgres {
         let lock = "SELECT pg_advisory_xact_lock($1)";
         tx.execute_raw(Statement::from_sql_and_values(DatabaseBackend::Postgres, lock, [ADVISORY_LOCK.into()])).await?;
     }
-    Migrator::up(&tx, None).await?;
+    Migrator::up(&tx, steps).await?;
     can_write(&tx, "UPDATE seaql_migrations SET version = version WHERE false").await?;
     tx.commit().await
 }

@@ -3,6 +3,7 @@
 
 mod changes;
 mod choke_points;
+mod collations;
 mod failed_commits;
 mod lifecycle;
 mod support;

@@ -27,6 +27,11 @@ impl Fresh {
     }
 
     pub async fn postgres() -> Self {
+        Self::connect(Self::postgres_database().await, None).await
+    }
+
+    /// The address of an empty database.
+    pub async fn postgres_database() -> String {
         let server = std::env::var("TEST_DATABASE_URL")
             .expect("TEST_DATABASE_URL names no PostgreSQL server: run the tests with `make test` or `.ci/with-postgres cargo test`");
         let name = format!("t{}", Uuid::new_v4().simple());
@@ -35,7 +40,7 @@ impl Fresh {
         admin.close().await.unwrap();
         let (base, parameters) = server.split_once('?').map_or((server.as_str(), String::new()), |(b, p)| (b, format!("?{p}")));
         let base = base.rsplit_once('/').filter(|(b, _)| !b.ends_with('/')).map_or(base, |(b, _)| b);
-        Self::connect(format!("{base}/{name}{parameters}"), None).await
+        format!("{base}/{name}{parameters}")
     }
 
     async fn connect(url: String, folder: Option<tempfile::TempDir>) -> Self {
