@@ -66,6 +66,10 @@ const POSTGRES_PARAMETERS: [&str; 18] = [
     "user",
 ];
 
+/// Bytes to which SQLite's write-ahead log is cut when it is begun anew; otherwise it keeps the size that a long reader let it grow to. A
+/// checkpoint every 1000 pages, of 4 KiB each, keeps it about as large while nobody reads for long.
+const WRITE_AHEAD_LIMIT: &str = "4194304";
+
 /// A database that can be opened: its URL was read.
 #[derive(Debug)]
 enum Place {
@@ -152,7 +156,11 @@ pub async fn open_renewed(
         make_folder(file)?;
         let (file, opened) = (file.clone(), Arc::clone(&opened));
         options.map_sqlx_sqlite_opts(move |o| {
-            o.pragma("journal_mode", "WAL").pragma("synchronous", "FULL").pragma("foreign_keys", "ON").busy_timeout(patience)
+            o.pragma("journal_mode", "WAL")
+                .pragma("synchronous", "FULL")
+                .pragma("foreign_keys", "ON")
+                .pragma("journal_size_limit", WRITE_AHEAD_LIMIT)
+                .busy_timeout(patience)
         });
         // A full disk makes SQLite end a transaction by itself; the library goes on counting it, and would make every later one a
         // part of a transaction that never commits. And a file that was moved away or replaced keeps what nobody will ever read again.

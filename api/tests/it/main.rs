@@ -44,3 +44,4 @@ mod time_zones;
 mod tokens;
 mod unknown_outcome;
 mod unknown_retried;
+mod write_ahead_log;
