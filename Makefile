@@ -20,6 +20,7 @@ build: ## build every binary
 	cargo build --workspace
 
 test: build ## run all tests and a short storm, on SQLite and on PostgreSQL, and Swagger UI in a browser (what is missing is installed on Debian)
+	.ci/needs "ls /usr/sbin/pgbouncer || command -v pgbouncer" pgbouncer
 	.ci/with-postgres bash -c 'cargo test --workspace && $(SHORT_STORM)'
 	timeout 10m .ci/browser
 

@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sea_orm::{
-    ConnectOptions, ConnectionTrait, DatabaseBackend, DatabaseConnection, DatabaseTransaction, DbErr, QueryResult, SqliteTransactionMode,
-    Statement, TransactionOptions, TransactionTrait, Value,
+    ConnectOptions, ConnectionTrait, DatabaseBackend, DatabaseConnection, DatabaseTransaction, DbErr, QueryResult, Statement, Value,
 };
 
-use migration::connect::{Outdated, Session};
+use migration::connect::{Outdated, Session, Sessions};
 
 use crate::crash_point::{self, Moment};
 use crate::store_error::StoreError;
@@ -36,6 +35,7 @@ pub struct Database {
     write: DatabaseConnection,
     statements: Arc<AtomicU64>,
     outdated: Outdated,
+    sessions: Sessions,
 }
 
 impl Database {
@@ -47,7 +47,7 @@ impl Database {
         let outdated = Outdated::default();
         let write = open(settings, if is_sqlite(settings) { 1 } else { settings.pool }, &outdated).await?;
         let read = if is_sqlite(settings) { open(settings, settings.pool, &outdated).await? } else { write.clone() };
-        Ok(Self { read, write, statements: Arc::default(), outdated })
+        Ok(Self { read, write, statements: Arc::default(), outdated, sessions: Sessions::of(&settings.url) })
     }
 
     /// Brings the schema up to date; safe with many processes at once.
@@ -55,7 +55,7 @@ impl Database {
     /// # Errors
     /// [`MigrateError`]; the schema is as it was then.
     pub async fn migrate(&self) -> Result<(), MigrateError> {
-        migration::up(&self.write).await
+        migration::up(&self.write, self.sessions).await
     }
 
     /// SQL statements sent so far, apart from the begins and ends of transactions and from the journal, which is written beside: what each path costs is a promise, and tested.
@@ -73,12 +73,12 @@ impl Database {
 
     pub(crate) async fn read_one(&self, name: &str, sql: &str, values: Vec<Value>) -> Result<Option<QueryResult>, StoreError> {
         let statement = self.statement(sql, values);
-        self.send(name, || self.read.query_one_raw(statement.clone())).await
+        Ok(self.send(name, || self.query(&self.read, statement.clone())).await?.into_iter().next())
     }
 
     pub(crate) async fn read_all(&self, name: &str, sql: &str, values: Vec<Value>) -> Result<Vec<QueryResult>, StoreError> {
         let statement = self.statement(sql, values);
-        self.send(name, || self.read.query_all_raw(statement.clone())).await
+        self.send(name, || self.query(&self.read, statement.clone())).await
     }
 
     /// Reads to the end, not just to the row: SQLite shows the row of a `RETURNING` before it commits, and only the end tells whether it did.
@@ -88,25 +88,24 @@ impl Database {
 
     pub(crate) async fn write_all(&self, name: &str, sql: &str, values: Vec<Value>) -> Result<Vec<QueryResult>, StoreError> {
         let statement = self.statement(sql, values);
-        self.send(name, || self.write.query_all_raw(statement.clone())).await
+        self.send(name, || self.query(&self.write, statement.clone())).await
     }
 
     /// Rows changed.
     pub(crate) async fn execute(&self, name: &str, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
         let statement = self.statement(sql, values);
-        Ok(self.send(name, || self.write.execute_raw(statement.clone())).await?.rows_affected())
+        self.send(name, || self.change(statement.clone())).await
     }
 
     /// A statement that no request waits for: it is not counted.
     pub(crate) async fn execute_beside(&self, name: &str, sql: &str, values: Vec<Value>) -> Result<(), StoreError> {
         let statement = self.build(sql, values);
-        self.send(name, || self.write.execute_raw(statement.clone())).await.map(|_| ())
+        self.send(name, || self.change(statement.clone())).await.map(|_| ())
     }
 
     /// A transaction that is a writer from its begin: SQLite's deferred ones fail when another writer got in between.
     pub(crate) async fn begin(&self) -> Result<Transaction<'_>, StoreError> {
-        let options = TransactionOptions { sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate), ..Default::default() };
-        Ok(Transaction { database: self, inner: self.write.begin_with_options(options).await? })
+        Ok(Transaction { database: self, inner: self.sessions.begin(&self.write).await? })
     }
 
     /// A statement that a read-only session refused had no effect. It is sent once more, over a new session: after a failover the address
@@ -122,6 +121,27 @@ impl Database {
             }
             done => Ok(done?),
         }
+    }
+
+    async fn query(&self, pool: &DatabaseConnection, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
+        if self.sessions == Sessions::Own {
+            return pool.query_all_raw(statement).await;
+        }
+        let tx = self.sessions.begin(pool).await?;
+        let rows = tx.query_all_raw(statement).await?;
+        tx.commit().await?;
+        Ok(rows)
+    }
+
+    /// Rows changed.
+    async fn change(&self, statement: Statement) -> Result<u64, DbErr> {
+        if self.sessions == Sessions::Own {
+            return Ok(self.write.execute_raw(statement).await?.rows_affected());
+        }
+        let tx = self.sessions.begin(&self.write).await?;
+        let done = tx.execute_raw(statement).await?;
+        tx.commit().await?;
+        Ok(done.rows_affected())
     }
 
     pub(crate) fn is_postgres(&self) -> bool {

@@ -1,16 +1,18 @@
 //! How a database is opened, by this tool and by the service alike: two that open one new SQLite file differently lock each other out.
 
+use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use backon::{ExponentialBuilder, Retryable};
-use sea_orm_migration::sea_orm::sqlx::postgres::PgConnectOptions;
+use sea_orm_migration::sea_orm::sqlx::postgres::{PgConnectOptions, PgConnection};
 use sea_orm_migration::sea_orm::sqlx::sqlite::SqliteConnectOptions;
-use sea_orm_migration::sea_orm::sqlx::{self, ConnectOptions as _, Connection as _};
+use sea_orm_migration::sea_orm::sqlx::{self, ConnectOptions as _, Connection as _, Row as _};
 use sea_orm_migration::sea_orm::{
-    ConnectOptions, ConnectionTrait as _, Database, DatabaseBackend, DatabaseConnection, DbErr, RuntimeErr, Statement,
+    ConnectOptions, ConnectionTrait as _, Database, DatabaseConnection, DatabaseTransaction, DbErr, RuntimeErr, SqliteTransactionMode,
+    TransactionOptions, TransactionTrait as _,
 };
 
 /// Why a database was not opened. No message holds the URL, which may hold a password.
@@ -34,6 +36,18 @@ pub enum ConnectError {
     /// A request may hold any character of Unicode, and a booking that is made could not be written down.
     #[error("the database's encoding is {0}: it must be UTF8 (CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0)")]
     Encoding(String),
+    /// A session that is somebody else's after each transaction has prepared statements that are not ours under the names of ours.
+    #[error(
+        "DATABASE_URL leads to a connection pooler in transaction mode: add statement-cache-capacity=0 to its parameters, \
+         or use the pooler's session mode (PgBouncer: pool_mode = session)"
+    )]
+    TransactionMode,
+    /// No two statements are one transaction.
+    #[error(
+        "DATABASE_URL leads to a connection pooler in statement mode, which has no transactions: \
+         use its session or transaction mode (PgBouncer: pool_mode = session)"
+    )]
+    StatementMode,
     /// The database does not answer.
     #[error("cannot open the database {place}: {reason}")]
     Unreachable {
@@ -126,6 +140,39 @@ impl Session {
     }
 }
 
+/// Whom a database session belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sessions {
+    /// To the connection, from its begin to its end.
+    Own,
+    /// To whoever has a transaction: a pooler in transaction mode. What others prepared in it is there, under the names that we use, too.
+    Shared,
+}
+
+impl Sessions {
+    /// `statement-cache-capacity=0` says that they are shared.
+    #[must_use]
+    pub fn of(url: &str) -> Self {
+        let query = url.split_once('?').map_or("", |(_, query)| query);
+        let shared = url.starts_with("postgres") && query.split('&').any(|parameter| parameter == "statement-cache-capacity=0");
+        if shared { Self::Shared } else { Self::Own }
+    }
+
+    /// Begins a transaction, on SQLite as a writer. In a shared session it first forgets what was prepared there: the library gives its
+    /// statements the same names in every connection, and prepares anew in each transaction where its cache has no room.
+    ///
+    /// # Errors
+    /// The database's own.
+    pub async fn begin(self, db: &DatabaseConnection) -> Result<DatabaseTransaction, DbErr> {
+        let options = TransactionOptions { sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate), ..Default::default() };
+        let tx = db.begin_with_options(options).await?;
+        if self == Self::Shared {
+            tx.execute_unprepared("DEALLOCATE ALL").await?;
+        }
+        Ok(tx)
+    }
+}
+
 /// Opens a pool as [`open_renewed`] does, for those who end before a session can go out of date.
 ///
 /// # Errors
@@ -144,10 +191,12 @@ pub async fn open_renewed(
     patience: Duration,
     outdated: &Outdated,
 ) -> Result<DatabaseConnection, ConnectError> {
-    let place = Place::of(options.get_url())?;
+    let url = &options.get_url().to_owned();
+    let place = Place::of(url)?;
     options.acquire_timeout(patience).connect_timeout(patience).sqlx_logging(false);
     let opened = Arc::new(OnceLock::new());
     let outdated = outdated.clone();
+    options.map_sqlx_postgres_opts(plain);
     options.map_sqlx_postgres_before_acquire(move |_, session| {
         let usable = !outdated.includes(session.age);
         Box::pin(async move { Ok(usable) })
@@ -184,7 +233,7 @@ pub async fn open_renewed(
                     opened.get_or_init(|| identity(file));
                     Ok(())
                 }
-                Place::Postgres(_) => has_utf8(&connection, &place).await,
+                Place::Postgres(options) => suits(options, Sessions::of(url), backoff).await,
             };
             match usable {
                 Ok(()) => Ok(connection),
@@ -207,7 +256,7 @@ impl Place {
                 return Err(ConnectError::Url(format!("its parameter {unknown} is not known")));
             }
             let options = url.parse::<PgConnectOptions>().map_err(|error| unreadable(url, &error))?;
-            return Ok(Self::Postgres(Box::new(options)));
+            return Ok(Self::Postgres(Box::new(plain(options))));
         }
         if !url.starts_with("sqlite:") {
             return Err(ConnectError::Scheme);
@@ -248,15 +297,71 @@ impl Place {
     }
 }
 
-/// LATIN1 refuses what it has no letter for, and SQL_ASCII checks nothing.
-async fn has_utf8(connection: &DatabaseConnection, place: &Place) -> Result<(), ConnectError> {
-    let question = Statement::from_string(DatabaseBackend::Postgres, "SHOW server_encoding");
-    let told = async { connection.query_one_raw(question).await?.map(|row| row.try_get_by_index::<String>(0)).transpose() };
-    match told.await {
-        Ok(Some(encoding)) if encoding != "UTF8" => Err(ConnectError::Encoding(encoding)),
-        Ok(_) => Ok(()),
-        Err(error) => Err(place.unreachable(&error).await),
+/// The library asks for digits of floats, of which we have none, and PgBouncer refuses a start with a setting that it does not know.
+fn plain(options: PgConnectOptions) -> PgConnectOptions {
+    options.extra_float_digits(None).disable_statement_logging()
+}
+
+/// Whether we can work with this server, or with the pooler before it.
+async fn suits(options: &PgConnectOptions, sessions: Sessions, backoff: ExponentialBuilder) -> Result<(), ConnectError> {
+    let place = || format!("{}:{}", options.get_host(), options.get_port());
+    let unreachable = |error: sqlx::Error| ConnectError::Unreachable { place: place(), reason: words(&error) };
+    // Others may have all connections for a moment.
+    let mut one = (|| options.connect()).retry(backoff).await.map_err(unreachable)?;
+    let found = find_unsuitable(&mut one, options, sessions).await;
+    // It answered, or the error says more.
+    let _ = one.close().await;
+    found.map_err(unreachable)?.map_or(Ok(()), Err)
+}
+
+/// Nothing is prepared here: what is prepared may be gone with the next statement.
+async fn find_unsuitable(
+    one: &mut PgConnection,
+    options: &PgConnectOptions,
+    sessions: Sessions,
+) -> Result<Option<ConnectError>, sqlx::Error> {
+    let encoding: String = sqlx::raw_sql("SHOW server_encoding").fetch_one(&mut *one).await?.try_get(0)?;
+    if encoding != "UTF8" {
+        return Ok(Some(ConnectError::Encoding(encoding)));
     }
+    match sqlx::raw_sql("BEGIN").execute(&mut *one).await {
+        Err(error) if words(&error).contains("statement pooling") => return Ok(Some(ConnectError::StatementMode)),
+        begun => begun?,
+    };
+    sqlx::raw_sql("ROLLBACK").execute(&mut *one).await?;
+    if sessions == Sessions::Own && is_shared(one, options).await? {
+        return Ok(Some(ConnectError::TransactionMode));
+    }
+    Ok(None)
+}
+
+/// Whether two connections meet in one session of the server. A pooler gives out first what it got back last, so that the first try shows
+/// it, unless somebody else's transaction comes between: then one of the next does.
+async fn is_shared(one: &mut PgConnection, options: &PgConnectOptions) -> Result<bool, sqlx::Error> {
+    const TRIES: usize = 8;
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let connected = tokio::time::timeout(PATIENCE, options.connect()).await;
+    // Who may have only one connection, or has to wait for the second, does not share.
+    let Ok(Ok(mut other)) = connected else { return Ok(false) };
+    let mut met = HashSet::new();
+    let mut shared = false;
+    for _ in 0..TRIES {
+        met.insert(session(one).await?);
+        sqlx::raw_sql("BEGIN").execute(&mut other).await?;
+        let others = session(&mut other).await?;
+        // While the other one's transaction holds this session, ours would be another.
+        shared = met.contains(&others) || met.len() > 1;
+        sqlx::raw_sql("ROLLBACK").execute(&mut other).await?;
+        if shared {
+            break;
+        }
+    }
+    let _ = other.close().await;
+    Ok(shared)
+}
+
+async fn session(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
+    sqlx::raw_sql("SELECT pg_backend_pid()").fetch_one(connection).await?.try_get(0)
 }
 
 /// Names of the parameters.

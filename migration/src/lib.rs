@@ -6,11 +6,11 @@
 
 use sea_orm_migration::MigrationStatus;
 use sea_orm_migration::prelude::*;
-use sea_orm_migration::sea_orm::{
-    DatabaseBackend, DatabaseConnection, SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
-};
+use sea_orm_migration::sea_orm::{DatabaseBackend, DatabaseConnection, Statement};
 use std::collections::HashSet;
 use std::time::Duration;
+
+use crate::connect::Sessions;
 
 pub mod connect;
 mod m20261202_000001_create_idempotency_key;
@@ -63,12 +63,18 @@ pub enum MigrateError {
 ///
 /// # Errors
 /// [`MigrateError`]; nothing is applied then.
-pub async fn up(db: &DatabaseConnection) -> Result<(), MigrateError> {
-    if db.get_database_backend() == DatabaseBackend::Postgres && is_complete(db).await? {
-        return can_write(db, "UPDATE idempotency_key SET attempt = attempt WHERE false").await.map_err(|error| may_not_use(db, error));
+pub async fn up(db: &DatabaseConnection, sessions: Sessions) -> Result<(), MigrateError> {
+    if db.get_database_backend() == DatabaseBackend::Postgres {
+        let tx = sessions.begin(db).await?;
+        if is_complete(&tx).await? {
+            return can_write(&tx, "UPDATE idempotency_key SET attempt = attempt WHERE false")
+                .await
+                .map_err(|error| may_not_use(db, error));
+        }
+        tx.rollback().await?;
     }
     loop {
-        match apply(db, None).await {
+        match apply(db, sessions, None).await {
             // A migration asks for its locks with little patience, so that nobody waits in line behind it for long.
             Err(error) if is_locked(&error) => tokio::time::sleep(Duration::from_millis(250)).await,
             done => return done.map_err(|error| may_not_change(db, error)),
@@ -81,7 +87,7 @@ pub async fn up(db: &DatabaseConnection) -> Result<(), MigrateError> {
 /// # Errors
 /// The database's own error; nothing is applied then.
 pub async fn up_to(db: &DatabaseConnection, steps: u32) -> Result<(), DbErr> {
-    apply(db, Some(steps)).await
+    apply(db, Sessions::Own, Some(steps)).await
 }
 
 /// `lock_timeout` is over.
@@ -90,9 +96,8 @@ fn is_locked(error: &DbErr) -> bool {
     code == Some(true)
 }
 
-async fn apply(db: &DatabaseConnection, steps: Option<u32>) -> Result<(), DbErr> {
-    let options = TransactionOptions { sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate), ..Default::default() };
-    let tx = db.begin_with_options(options).await?;
+async fn apply(db: &DatabaseConnection, sessions: Sessions, steps: Option<u32>) -> Result<(), DbErr> {
+    let tx = sessions.begin(db).await?;
     if db.get_database_backend() == DatabaseBackend::Postgres {
         let lock = "SELECT pg_advisory_xact_lock($1)";
         tx.execute_raw(Statement::from_sql_and_values(DatabaseBackend::Postgres, lock, [ADVISORY_LOCK.into()])).await?;
@@ -109,7 +114,7 @@ async fn can_write(db: &impl ConnectionTrait, statement: &str) -> Result<(), DbE
 
 /// Whether every migration is applied, seen without the lock and with no right but to read. Another process may be in the middle of one,
 /// which shows as nothing of it.
-async fn is_complete(db: &DatabaseConnection) -> Result<bool, MigrateError> {
+async fn is_complete(db: &impl ConnectionTrait) -> Result<bool, MigrateError> {
     let ask = async |sql: &str| db.query_all_raw(Statement::from_string(DatabaseBackend::Postgres, sql)).await;
     let there = ask("SELECT 1 WHERE to_regclass('seaql_migrations') IS NOT NULL").await?;
     if there.is_empty() {
@@ -121,7 +126,7 @@ async fn is_complete(db: &DatabaseConnection) -> Result<bool, MigrateError> {
     Ok(applied == Migrator::migrations().iter().map(|migration| migration.name().to_owned()).collect())
 }
 
-fn may_not_change(db: &DatabaseConnection, error: DbErr) -> MigrateError {
+fn may_not_change(db: &impl ConnectionTrait, error: DbErr) -> MigrateError {
     refused(db, &error).map_or(MigrateError::Database(error), |words| {
         MigrateError::MayNotChange(match words.strip_prefix("permission denied for ") {
             Some(what) => format!("it lacks the right CREATE on {what}"),
@@ -130,12 +135,12 @@ fn may_not_change(db: &DatabaseConnection, error: DbErr) -> MigrateError {
     })
 }
 
-fn may_not_use(db: &DatabaseConnection, error: DbErr) -> MigrateError {
+fn may_not_use(db: &impl ConnectionTrait, error: DbErr) -> MigrateError {
     refused(db, &error).map_or(MigrateError::Database(error), MigrateError::MayNotUse)
 }
 
 /// The database's words, where it refused for want of a right: 42501, or 3F000 where the role may see no schema at all.
-fn refused(db: &DatabaseConnection, error: &DbErr) -> Option<String> {
+fn refused(db: &impl ConnectionTrait, error: &DbErr) -> Option<String> {
     let error = connect::cause(error)?.as_database_error()?;
     let refused = matches!(error.code().as_deref(), Some("42501" | "3F000"));
     (refused && db.get_database_backend() == DatabaseBackend::Postgres).then(|| error.message().to_owned())
@@ -145,8 +150,15 @@ fn refused(db: &DatabaseConnection, error: &DbErr) -> Option<String> {
 ///
 /// # Errors
 /// The database's own error.
-pub async fn status(db: &DatabaseConnection) -> Result<Vec<(String, bool)>, DbErr> {
-    let files = Migrator::get_migration_with_status_read_only(db).await?;
+pub async fn status(db: &DatabaseConnection, sessions: Sessions) -> Result<Vec<(String, bool)>, DbErr> {
+    let files = if db.get_database_backend() == DatabaseBackend::Postgres {
+        let tx = sessions.begin(db).await?;
+        let files = Migrator::get_migration_with_status_read_only(&tx).await?;
+        tx.rollback().await?;
+        files
+    } else {
+        Migrator::get_migration_with_status_read_only(db).await?
+    };
     Ok(files.iter().map(|m| (m.name().to_owned(), m.status() == MigrationStatus::Applied)).collect())
 }
 

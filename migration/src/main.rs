@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command prints its answer and its one line of error")]
 
 use clap::{Parser, Subcommand};
+use migration::connect::Sessions;
 use sea_orm_migration::sea_orm::ConnectOptions;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -53,13 +54,14 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let sessions = Sessions::of(&arguments.database_url);
     let mut options = ConnectOptions::new(arguments.database_url);
     options.max_connections(1);
     let db = migration::connect::open(options, arguments.database_acquire_timeout).await?;
     if matches!(arguments.command, Command::Up) {
-        migration::up(&db).await?;
+        migration::up(&db, sessions).await?;
     }
-    for (name, applied) in migration::status(&db).await? {
+    for (name, applied) in migration::status(&db, sessions).await? {
         println!("{} {name}", if applied { "applied" } else { "pending" });
     }
     Ok(())

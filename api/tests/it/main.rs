@@ -26,6 +26,7 @@ mod named_tests;
 mod operator;
 mod other_side;
 mod panics;
+mod pooler;
 mod prefer;
 mod reads;
 mod refusals;

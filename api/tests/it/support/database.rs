@@ -187,6 +187,11 @@ impl Database {
         format!("{}_rows", self.name)
     }
 
+    /// `postgres://user@host:port`.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
     /// The database's name, which is its owner's, too.
     pub fn name(&self) -> &str {
         &self.name

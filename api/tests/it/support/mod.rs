@@ -11,6 +11,7 @@ mod expectations;
 pub mod h2;
 pub mod ledger;
 pub mod link;
+pub mod pgbouncer;
 pub mod postgres;
 pub mod reply;
 pub mod service;

@@ -41,7 +41,11 @@ impl Programs {
     }
 
     pub fn command(&self, program: &str) -> Command {
-        let path = self.path_of(program);
+        self.command_at(&self.path_of(program))
+    }
+
+    /// Any program, as their user.
+    pub fn command_at(&self, path: &Path) -> Command {
         match &self.owner {
             None => Command::new(path),
             Some(owner) => {
