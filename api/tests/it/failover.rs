@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 tests!(postgres [
     a_synchronous_standby_has_everything_that_was_acknowledged,
     an_asynchronous_standby_may_have_missed_the_last_commits,
+    sessions_with_a_standby_are_given_up_for_the_primary,
 ]);
 
 /// Callers, each with one request on its way at any time.
@@ -129,4 +130,35 @@ async fn an_asynchronous_standby_may_have_missed_the_last_commits(case: &Case) {
     again.expect_created();
     assert_ne!(again.id(), missed_reply.id());
     assert_eq!(upstream.bookings_of(&missed.1).len(), 2);
+}
+
+/// F11: the address leads to a server in recovery for a while, and the sessions made then survive.
+async fn sessions_with_a_standby_are_given_up_for_the_primary(case: &Case) {
+    let cluster = Cluster::start(Replication::Asynchronous).await;
+    let (upstream, services) = started(case, &cluster).await;
+    let (key, body) = (case.key(), case.body());
+    let first = services[0].post(&key, &body).await;
+    first.expect_created();
+    cluster.standby_has_everything().await;
+    cluster.address_leads_to_the_standby();
+    eventually("it reads from the standby", async || {
+        let reply = services[0].get("/reservations").await;
+        (reply.status == 200).then_some(())
+    })
+    .await;
+    let refused = case.body();
+    services[0].post(&case.key(), &refused).await.expect_problem(503, "storage-unavailable");
+    assert!(upstream.posts(&refused).is_empty());
+    services[0].post(&key, &body).await.expect_replay_of(&first);
+    for service in &services {
+        together((0..16).map(|_| service.get("/reservations"))).await;
+    }
+
+    cluster.address_leads_to_the_primary();
+    for service in &services {
+        let bodies: Vec<_> = (0..20).map(|_| (case.key(), case.body())).collect();
+        for reply in together(bodies.iter().map(|(key, body)| service.post(key, body))).await {
+            reply.expect_created();
+        }
+    }
 }

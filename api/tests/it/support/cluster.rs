@@ -87,6 +87,16 @@ impl Cluster {
         eventually("the standby has everything", async || (self.primary.number(replayed).await >= written).then_some(())).await;
     }
 
+    /// The service's address leads to the standby, which only reads.
+    pub fn address_leads_to_the_standby(&self) {
+        self.link.lead_to(self.standby.address());
+    }
+
+    /// The service's address leads to the primary again, for who connects anew; sessions with the standby go on.
+    pub fn address_leads_to_the_primary(&self) {
+        self.link.lead_new_ones_to(self.primary.address());
+    }
+
     /// The primary is gone at once: `kill -9` of its first process; the others follow when they notice.
     pub async fn primary_is_killed(&self) {
         let pid = std::fs::read_to_string(Path::new(&self.primary.data()).join("postmaster.pid")).expect("the server's process id");

@@ -57,8 +57,13 @@ impl Link {
 
     /// Connections lead to this server from now on; open ones are cut.
     pub fn lead_to(&self, server: String) {
-        *self.0.server.lock().unwrap() = server;
+        self.lead_new_ones_to(server);
         self.cut();
+    }
+
+    /// Connections lead to this server from now on; open ones stay where they are.
+    pub fn lead_new_ones_to(&self, server: String) {
+        *self.0.server.lock().unwrap() = server;
     }
 
     /// Every open connection ends; new ones are taken.
