@@ -8,7 +8,7 @@ use sea_orm::{
     ConnectOptions, ConnectionTrait, DatabaseBackend, DatabaseConnection, DatabaseTransaction, DbErr, QueryResult, Statement, Value,
 };
 
-use migration::connect::{Outdated, Session, Sessions};
+use migration::session::{Outdated, Session, Sessions};
 
 use crate::crash_point::{self, Moment};
 use crate::store_error::StoreError;

@@ -1,19 +1,18 @@
 //! How a database is opened, by this tool and by the service alike: two that open one new SQLite file differently lock each other out.
 
-use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
-use sea_orm_migration::sea_orm::sqlx::postgres::{PgConnectOptions, PgConnection};
+use sea_orm_migration::sea_orm::sqlx::postgres::PgConnectOptions;
 use sea_orm_migration::sea_orm::sqlx::sqlite::SqliteConnectOptions;
-use sea_orm_migration::sea_orm::sqlx::{self, ConnectOptions as _, Connection as _, Row as _};
-use sea_orm_migration::sea_orm::{
-    ConnectOptions, ConnectionTrait as _, Database, DatabaseConnection, DatabaseTransaction, DbErr, RuntimeErr, SqliteTransactionMode,
-    TransactionOptions, TransactionTrait as _,
-};
+use sea_orm_migration::sea_orm::sqlx::{self, ConnectOptions as _, Connection as _};
+use sea_orm_migration::sea_orm::{ConnectOptions, Database, DatabaseConnection, DbErr, RuntimeErr};
+
+use crate::server;
+use crate::session::{Outdated, Sessions};
 
 /// Why a database was not opened. No message holds the URL, which may hold a password.
 #[derive(Debug, thiserror::Error)]
@@ -91,88 +90,6 @@ enum Place {
     Postgres(Box<PgConnectOptions>),
 }
 
-/// Sessions that will never work again, and those as old as they are: a server that became read-only (demoted to a standby, or made so)
-/// answers every read and no write for as long as a session lives, wherever its address leads by then. Clones are the same one.
-#[derive(Debug, Clone, Default)]
-pub struct Outdated(Arc<Mutex<Option<Instant>>>);
-
-/// What an error says of its session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Session {
-    /// Nothing.
-    Usable,
-    /// It is of no use any more; whether the statement took effect is not known.
-    Lost,
-    /// It only reads: the statement had no effect, and another session may do it.
-    ReadOnly,
-}
-
-impl Outdated {
-    /// Reads the error of a statement. If its session will never work again, this one and all older ones are closed instead of used again.
-    pub fn judge(&self, error: &DbErr) -> Session {
-        let session = Session::after(error);
-        if session != Session::Usable {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        }
-        session
-    }
-
-    fn includes(&self, age: Duration) -> bool {
-        let since = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        since.is_some_and(|since| age >= since.elapsed())
-    }
-}
-
-impl Session {
-    /// An error while a connection is opened or waited for says nothing of those that are open.
-    fn after(error: &DbErr) -> Self {
-        let (DbErr::Exec(RuntimeErr::SqlxError(error)) | DbErr::Query(RuntimeErr::SqlxError(error))) = error else {
-            return Self::Usable;
-        };
-        // SQLite's codes are numbers of other kinds, none of them with five characters of these.
-        match error.as_database_error().and_then(sqlx::error::DatabaseError::code).as_deref() {
-            Some("25006") => Self::ReadOnly,
-            // A transaction that nobody ends, or that was ended; the server's stop; prepared statements that are not those we made.
-            Some("25P02" | "25P03" | "57P01" | "57P02" | "57P03" | "57P05" | "26000" | "42P05") => Self::Lost,
-            Some(code) if code.starts_with("08") => Self::Lost,
-            _ => Self::Usable,
-        }
-    }
-}
-
-/// Whom a database session belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sessions {
-    /// To the connection, from its begin to its end.
-    Own,
-    /// To whoever has a transaction: a pooler in transaction mode. What others prepared in it is there, under the names that we use, too.
-    Shared,
-}
-
-impl Sessions {
-    /// `statement-cache-capacity=0` says that they are shared.
-    #[must_use]
-    pub fn of(url: &str) -> Self {
-        let query = url.split_once('?').map_or("", |(_, query)| query);
-        let shared = url.starts_with("postgres") && query.split('&').any(|parameter| parameter == "statement-cache-capacity=0");
-        if shared { Self::Shared } else { Self::Own }
-    }
-
-    /// Begins a transaction, on SQLite as a writer. In a shared session it first forgets what was prepared there: the library gives its
-    /// statements the same names in every connection, and prepares anew in each transaction where its cache has no room.
-    ///
-    /// # Errors
-    /// The database's own.
-    pub async fn begin(self, db: &DatabaseConnection) -> Result<DatabaseTransaction, DbErr> {
-        let options = TransactionOptions { sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate), ..Default::default() };
-        let tx = db.begin_with_options(options).await?;
-        if self == Self::Shared {
-            tx.execute_unprepared("DEALLOCATE ALL").await?;
-        }
-        Ok(tx)
-    }
-}
-
 /// Opens a pool as [`open_renewed`] does, for those who end before a session can go out of date.
 ///
 /// # Errors
@@ -233,7 +150,7 @@ pub async fn open_renewed(
                     opened.get_or_init(|| identity(file));
                     Ok(())
                 }
-                Place::Postgres(options) => suits(options, Sessions::of(url), backoff).await,
+                Place::Postgres(options) => server::suits(options, Sessions::of(url), backoff).await,
             };
             match usable {
                 Ok(()) => Ok(connection),
@@ -302,68 +219,6 @@ fn plain(options: PgConnectOptions) -> PgConnectOptions {
     options.extra_float_digits(None).disable_statement_logging()
 }
 
-/// Whether we can work with this server, or with the pooler before it.
-async fn suits(options: &PgConnectOptions, sessions: Sessions, backoff: ExponentialBuilder) -> Result<(), ConnectError> {
-    let place = || format!("{}:{}", options.get_host(), options.get_port());
-    let unreachable = |error: sqlx::Error| ConnectError::Unreachable { place: place(), reason: words(&error) };
-    // Others may have all connections for a moment.
-    let mut one = (|| options.connect()).retry(backoff).await.map_err(unreachable)?;
-    let found = find_unsuitable(&mut one, options, sessions).await;
-    // It answered, or the error says more.
-    let _ = one.close().await;
-    found.map_err(unreachable)?.map_or(Ok(()), Err)
-}
-
-/// Nothing is prepared here: what is prepared may be gone with the next statement.
-async fn find_unsuitable(
-    one: &mut PgConnection,
-    options: &PgConnectOptions,
-    sessions: Sessions,
-) -> Result<Option<ConnectError>, sqlx::Error> {
-    let encoding: String = sqlx::raw_sql("SHOW server_encoding").fetch_one(&mut *one).await?.try_get(0)?;
-    if encoding != "UTF8" {
-        return Ok(Some(ConnectError::Encoding(encoding)));
-    }
-    match sqlx::raw_sql("BEGIN").execute(&mut *one).await {
-        Err(error) if words(&error).contains("statement pooling") => return Ok(Some(ConnectError::StatementMode)),
-        begun => begun?,
-    };
-    sqlx::raw_sql("ROLLBACK").execute(&mut *one).await?;
-    if sessions == Sessions::Own && is_shared(one, options).await? {
-        return Ok(Some(ConnectError::TransactionMode));
-    }
-    Ok(None)
-}
-
-/// Whether two connections meet in one session of the server. A pooler gives out first what it got back last, so that the first try shows
-/// it, unless somebody else's transaction comes between: then one of the next does.
-async fn is_shared(one: &mut PgConnection, options: &PgConnectOptions) -> Result<bool, sqlx::Error> {
-    const TRIES: usize = 8;
-    const PATIENCE: Duration = Duration::from_secs(1);
-    let connected = tokio::time::timeout(PATIENCE, options.connect()).await;
-    // Who may have only one connection, or has to wait for the second, does not share.
-    let Ok(Ok(mut other)) = connected else { return Ok(false) };
-    let mut met = HashSet::new();
-    let mut shared = false;
-    for _ in 0..TRIES {
-        met.insert(session(one).await?);
-        sqlx::raw_sql("BEGIN").execute(&mut other).await?;
-        let others = session(&mut other).await?;
-        // While the other one's transaction holds this session, ours would be another.
-        shared = met.contains(&others) || met.len() > 1;
-        sqlx::raw_sql("ROLLBACK").execute(&mut other).await?;
-        if shared {
-            break;
-        }
-    }
-    let _ = other.close().await;
-    Ok(shared)
-}
-
-async fn session(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
-    sqlx::raw_sql("SELECT pg_backend_pid()").fetch_one(connection).await?.try_get(0)
-}
-
 /// Names of the parameters.
 fn parameters(url: &str) -> impl Iterator<Item = &str> {
     let query = url.split_once('?').map_or("", |(_, query)| query);
@@ -415,7 +270,7 @@ pub(crate) fn cause(error: &DbErr) -> Option<&sqlx::Error> {
 }
 
 /// Without the library's own preamble.
-fn words(error: &sqlx::Error) -> String {
+pub(crate) fn words(error: &sqlx::Error) -> String {
     match error {
         sqlx::Error::Io(error) => error.to_string(),
         sqlx::Error::Database(error) => error.message().to_owned(),
@@ -427,18 +282,6 @@ fn words(error: &sqlx::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sessions_older_than_the_last_that_was_lost_are_outdated() {
-        let outdated = Outdated::default();
-        assert!(!outdated.includes(Duration::from_secs(3600)));
-        let refused = |error| DbErr::Conn(RuntimeErr::SqlxError(Arc::new(error)));
-        assert_eq!(outdated.judge(&refused(sqlx::Error::PoolTimedOut)), Session::Usable);
-        assert!(!outdated.includes(Duration::from_secs(3600)));
-        *outdated.0.lock().unwrap() = Some(Instant::now());
-        assert!(outdated.includes(Duration::from_secs(3600)));
-        assert!(!outdated.includes(Duration::ZERO));
-    }
 
     #[test]
     fn what_cannot_be_opened_says_why_and_never_the_password() {

@@ -10,7 +10,7 @@ use sea_orm_migration::sea_orm::{DatabaseBackend, DatabaseConnection, Statement}
 use std::collections::HashSet;
 use std::time::Duration;
 
-use crate::connect::Sessions;
+use crate::session::Sessions;
 
 pub mod connect;
 mod m20261202_000001_create_idempotency_key;
@@ -20,6 +20,8 @@ mod m20261202_000004_create_job_run;
 mod m20261202_000005_create_attempt_journal;
 mod m20261202_000006_create_operator_action;
 mod m20261202_000007_sort_text_by_its_bytes;
+mod server;
+pub mod session;
 
 /// Any number, as long as every process of this service takes the same one.
 const ADVISORY_LOCK: i64 = 0x7265_7365_7276_6501;

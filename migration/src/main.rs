@@ -2,7 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command prints its answer and its one line of error")]
 
 use clap::{Parser, Subcommand};
-use migration::connect::Sessions;
+use migration::session::Sessions;
 use sea_orm_migration::sea_orm::ConnectOptions;
 use std::process::ExitCode;
 use std::time::Duration;

@@ -66,7 +66,7 @@ async fn an_upgrade_leaves_no_unique_index_over_text_to_the_operating_system() {
             booked
         })
     };
-    let upgrade = async { migration::up(&raw, migration::connect::Sessions::Own).await.unwrap() };
+    let upgrade = async { migration::up(&raw, migration::session::Sessions::Own).await.unwrap() };
     let dumped = async {
         tokio::time::sleep(Duration::from_millis(1500)).await;
         dump.execute_unprepared("COMMIT").await.unwrap();
