@@ -183,7 +183,9 @@ impl Service {
 
     pub async fn is_ready(&self) {
         eventually("the service is ready", async || {
-            if let Some(status) = self.0.child.lock().unwrap().try_wait().unwrap() {
+            // A panic that holds the lock would be a second one where the process is dropped, and end all tests.
+            let ended = self.0.child.lock().unwrap().try_wait().unwrap();
+            if let Some(status) = ended {
                 panic!("the service ended ({status}) instead of becoming ready: {}", self.log());
             }
             let reply = self.get("/health/ready").unwatched().attempt().await;
