@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 import traceback
+import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -73,6 +74,9 @@ class Case:
     def call(self, item: str = "ROOM", quantity: int = 1, **more: Any) -> dict[str, Any]:
         return self.start(item, quantity, **more).outcome()
 
+    def bookings(self) -> int:
+        return len(self.service.bookings(self.caller))
+
     def check(self, outcome: dict[str, Any], result: str, *, asked: int | range, bookings: int = 1, code: str | None = None) -> None:
         assert outcome["result"] == result, f"{outcome}, wanted {result}"
         assert code is None or outcome.get("code") == code, f"{outcome}, wanted {code}"
@@ -80,7 +84,7 @@ class Case:
         assert len(self.proxy.seen) in allowed, f"asked {len(self.proxy.seen)} times, wanted {allowed}"
         keys = {seen.key for seen in self.proxy.seen if seen.method == "POST"}
         assert len(keys) <= 1, f"several keys: {keys}"
-        found = len(self.service.bookings(self.caller))
+        found = self.bookings()
         assert found == bookings, f"{found} bookings, wanted {bookings}"
 
 
@@ -450,6 +454,167 @@ def other_request_under_a_known_intent_is_not_sent(c: Case) -> None:
 def too_old_an_intent_is_not_sent(c: Case) -> None:
     c.check(c.call(), "unknown", asked=1, bookings=0)
     c.check(c.call(keep_for=0.001), "unknown", asked=1, bookings=0)
+
+
+@faults(p.problem(401, "unauthenticated", "corrected"), p.problem(503, "outcome-pending", "same_key", 3600), p.pass_on)
+def errors_name_their_intent(c: Case) -> None:
+    outcomes = [c.call(), c.call(), c.call("SOLD-OUT", intent="order/2"), c.call("SOLD-OUT", intent="order/2")]
+    outcomes += [c.call(quantity=2), c.call(keep_for=0.001)]
+    names = ["needs-correction", "unknown", "rejected", "rejected", "intent-mismatch", "unknown"]
+    assert [outcome["result"] for outcome in outcomes] == names, outcomes
+    for outcome, intent in zip(outcomes, ["order/1"] * 2 + ["order/2"] * 2 + ["order/1"] * 2, strict=True):
+        assert outcome.get("intent") == intent and intent in outcome["message"], outcome
+
+
+def late(answer: p.Fault, held: threading.Event) -> p.Fault:
+    """Gives its answer when another call has got its own."""
+
+    def fault(x: p.Exchange) -> None:
+        held.wait(30)
+        answer(x)
+
+    return fault
+
+
+def late_refusal(c: Case, refusal: p.Fault) -> None:
+    """One call is held at the proxy, another is answered, then the first is refused."""
+    held = threading.Event()
+    c.proxy.server.faults = [late(refusal, held)]
+    slow = c.start(attempt_timeout=20)
+    with ThreadPoolExecutor(1) as pool:
+        outcome = pool.submit(slow.outcome)
+        while not c.proxy.seen:
+            time.sleep(0.01)
+        try:
+            first = c.call()
+            stored = c.record()
+        finally:
+            held.set()
+        c.check(first, "done", asked=2)
+        second = outcome.result()
+    c.check(second, "done", asked=2)
+    assert (second["id"], c.record()) == (first["id"], stored), (second, c.record())
+    again = c.call()
+    c.check(again, "done", asked=2)
+    assert again["attempts"] == 0, again
+
+
+@faults()
+def late_rejection_overwrites_no_stored_answer(c: Case) -> None:
+    late_refusal(c, p.problem(422, "booking-rejected", "never"))
+
+
+@faults()
+def late_correction_overwrites_no_stored_answer(c: Case) -> None:
+    late_refusal(c, p.problem(401, "unauthenticated", "corrected"))
+
+
+@faults()
+def late_reuse_overwrites_no_stored_answer(c: Case) -> None:
+    late_refusal(c, p.problem(422, "key-reused", "new_key"))
+
+
+@faults(*[p.answer_of(503, b"busy")] * 5000)
+def no_pause_and_retry_after_0_do_not_spin(c: Case) -> None:
+    c.check(c.call(pause=0, deadline=1.5), "unknown", asked=range(2, 16), bookings=0)
+    at = [seen.at for seen in c.proxy.seen]
+    assert min(later - earlier for earlier, later in zip(at, at[1:], strict=False)) >= 0.09, at
+
+
+@faults()
+def settings_are_checked(c: Case) -> None:
+    wrong = {"attempt_timeout": 0, "keep_for": 0, "pause": 7200, "token": "a\nb", "base_url": "ftp://127.0.0.1"}
+    for name, value in wrong.items():
+        outcome = c.call(**{name: value})
+        named = outcome.get("message", "").replace("attemptTimeout", "attempt_timeout").replace("keepFor", "keep_for")
+        assert outcome["result"] == "wrong-setting" and name in named.replace("baseUrl", "base_url"), outcome
+        assert name == "token" or str(value) in named, outcome
+    assert list(c.store.iterdir()) == [] and c.proxy.seen == []
+
+
+INVALID = p.problem(400, "request-invalid", "corrected")
+
+
+def mending(c: Case) -> None:
+    """The first attempt had no answer and the second was refused: the intent takes no other request."""
+    c.check(c.call(), "needs-correction", code="request-invalid", asked=2, bookings=c.bookings())
+    c.check(c.call(quantity=2), "intent-mismatch", asked=2, bookings=c.bookings())
+
+
+@faults(p.cut_before, INVALID)
+def looked_up_and_not_known_the_intent_goes_on(c: Case) -> None:
+    mending(c)
+    c.check(c.call(operation="look-up"), "nothing", asked=3, bookings=0)
+    outcome = c.call(quantity=2)
+    c.check(outcome, "done", asked=4)
+    assert outcome["quantity"] == 2, outcome
+
+
+@faults(p.cut_after, INVALID, p.text_502)
+def looked_up_and_booked_the_intent_is_closed(c: Case) -> None:
+    mending(c)
+    found = c.call(operation="look-up")
+    c.check(found, "done", asked=5)
+    again = c.call()
+    c.check(again, "done", asked=5)
+    assert (again["id"], again["etag"], again["attempts"]) == (found["id"], found["etag"], 0), (found, again)
+    assert c.call(operation="look-up")["attempts"] == 0
+
+
+@faults(p.cut_after, INVALID)
+def looked_up_and_rejected_the_intent_is_closed(c: Case) -> None:
+    c.check(c.call("SOLD-OUT"), "needs-correction", code="request-invalid", asked=2, bookings=0)
+    c.check(c.call("SOLD-OUT", operation="look-up"), "rejected", code="booking-rejected", asked=4, bookings=0)
+    c.check(c.call("SOLD-OUT"), "rejected", code="booking-rejected", asked=4, bookings=0)
+
+
+@faults(p.cut_before, INVALID, *[p.text_502] * 99)
+def looked_up_without_an_answer_nothing_changes(c: Case) -> None:
+    mending(c)
+    record = c.record()
+    outcome = c.call(operation="look-up", deadline=1)
+    c.check(outcome, "unknown", asked=range(3, 10), bookings=0)
+    assert c.record() == record and outcome["intent"] == "order/1", outcome
+
+
+@faults(p.cut_before, INVALID)
+def looked_up_when_it_may_be_too_old_nothing_changes(c: Case) -> None:
+    mending(c)
+    record = c.record()
+    c.check(c.call(operation="look-up", keep_for=0.001), "unknown", asked=3, bookings=0)
+    assert c.record() == record
+
+
+@faults(p.cut_before, INVALID, p.pass_on, p.pass_on, p.cut_before)
+def looked_up_and_mended_the_lost_attempt_arrives(c: Case) -> None:
+    """The key lets one of the two book."""
+    mending(c)
+    c.check(c.call(operation="look-up"), "nothing", asked=3, bookings=0)
+    first, key = c.proxy.seen[0].body, c.proxy.seen[0].key
+    headers = {"Content-Type": "application/json", "Idempotency-Key": key or "", "Authorization": f"Bearer {TOKEN}"}
+    lost = urllib.request.Request(f"http://127.0.0.1:{c.service.port}/reservations", first, headers)
+    with urllib.request.urlopen(lost, timeout=30) as answer:
+        assert answer.status == 201
+    c.check(c.call(quantity=2), "key-reused", code="key-reused", asked=4)
+    outcome = c.call()
+    c.check(outcome, "done", asked=6)
+    assert outcome["quantity"] == 1, outcome
+
+
+@faults()
+def looked_up_and_unknown_to_the_store_nothing_is_asked(c: Case) -> None:
+    c.check(c.call(operation="look-up"), "nothing", asked=0, bookings=0)
+    assert list(c.store.glob("*.json")) == []
+
+
+@faults(p.pass_on, p.cut_after, INVALID)
+def looked_up_change_that_was_made_is_closed(c: Case) -> None:
+    made = c.call()
+    change = {"operation": "change", "intent": "change/1", "id": made["id"], "if_match": made["etag"]}
+    assert c.call(**change, body={"quantity": 5})["result"] == "needs-correction"
+    found = c.call(operation="look-up", intent="change/1")
+    assert (found["result"], found["quantity"], found["attempts"]) == ("done", 5, 2), found
+    assert c.call(**change, body={"quantity": 5}) == found | {"attempts": 0}
 
 
 @faults(p.kill_before)

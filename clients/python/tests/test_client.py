@@ -9,6 +9,7 @@ import pytest
 from reservation_client import ChangeReservation, Client, FileStore, MemoryStore, NewReservation, OutcomeUnknown
 
 NOBODY = "http://127.0.0.1:1"
+NAN, INFINITY = float("nan"), float("inf")
 ROOM = NewReservation(item_code="ROOM", quantity=1, reserved_by="taro")
 
 
@@ -54,3 +55,33 @@ def test_closed_it_says_so() -> None:
     client.close()
     with pytest.raises(RuntimeError, match="closed"):
         client.get("1")
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("deadline", [NAN, -1, INFINITY, "5", None, True]),
+        ("attempt_timeout", [NAN, -1, 0, "5", None, True]),
+        ("pause", [NAN, -1, INFINITY, 3601, "5", None, False]),
+        ("keep_for", [NAN, -1, 0, "5", None, True]),
+        ("token", ["", "a\n", " a", 5]),
+        ("http", [5]),
+    ],
+)
+def test_a_setting_that_cannot_work_is_named(name: str, values: list[Any]) -> None:
+    for value in values:
+        with pytest.raises((TypeError, ValueError), match=f"^{name} must be") as raised:
+            Client(NOBODY, MemoryStore(), **{name: value})
+        assert name == "token" or repr(value) in str(raised.value)
+
+
+@pytest.mark.parametrize("url", ["", "127.0.0.1:8000", "ftp://127.0.0.1", "http://", 5])
+def test_a_base_url_that_is_none_is_named(url: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="^base_url must"):
+        Client(url, MemoryStore())
+
+
+def test_a_store_without_its_methods_is_named() -> None:
+    store: Any = object()
+    with pytest.raises(TypeError, match="^store must"):
+        Client(NOBODY, store)

@@ -13,7 +13,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let intents = arguments.next().unwrap_or_else(|| "intents".to_owned());
     let mut client = Client::new(&base_url, FileStore::new(intents)?)?;
     if let Ok(token) = std::env::var("RESERVATION_TOKEN") {
-        client = client.token(token);
+        client = client.token(token)?;
     }
 
     // A plain file: no quoted fields.

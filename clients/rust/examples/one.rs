@@ -18,19 +18,34 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             return Ok(());
         }
     };
-    let mut client = Client::new(text("base_url"), store)?
-        .deadline(seconds("deadline").unwrap_or_default())
-        .attempt_timeout(seconds("attempt_timeout").unwrap_or_default())
-        .pause(seconds("pause").unwrap_or_default())
-        .keep_for(seconds("keep_for").unwrap_or(Duration::from_secs(72000)))
-        .respond_async(order["respond_async"] == true);
-    if let Some(token) = order["token"].as_str() {
-        client = client.token(token);
-    }
+    let make = || {
+        let client = Client::new(text("base_url"), store)?
+            .deadline(seconds("deadline").unwrap_or_default())
+            .attempt_timeout(seconds("attempt_timeout").unwrap_or_default())?
+            .pause(seconds("pause").unwrap_or_default())?
+            .keep_for(seconds("keep_for").unwrap_or(Duration::from_secs(72000)))?
+            .respond_async(order["respond_async"] == true);
+        if let Some(token) = order["token"].as_str() { client.token(token) } else { Ok(client) }
+    };
+    let client = match make() {
+        Ok(client) => client,
+        Err(error @ Error::Setting { .. }) => {
+            println!("{}", json!({"result": "wrong-setting", "message": error.to_string()}));
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
 
     let outcome = match text("operation") {
         "create" => client.create(text("intent"), &serde_json::from_value(order["body"].clone())?).await.map(Some),
         "change" => client.change(text("intent"), text("id"), &change(&order["body"]), text("if_match")).await.map(Some),
+        "look-up" => match client.look_up(text("intent")).await {
+            Ok(None) => {
+                println!("{}", json!({"result": "nothing"}));
+                return Ok(());
+            }
+            found => found,
+        },
         _ => client.cancel(text("id")).await.map(|()| None),
     };
     let outcome = match outcome {
@@ -45,6 +60,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }),
         Err(error) => json!({
             "result": name(&error).ok_or_else(|| error.to_string())?,
+            "intent": error.intent(),
             "code": error.problem().map(|problem| &problem.code),
             "attempts": error.attempts(),
             "message": error.to_string(),
@@ -66,7 +82,7 @@ fn name(error: &Error) -> Option<&'static str> {
         Error::NeedsCorrection { .. } => Some("needs-correction"),
         Error::KeyReused { .. } => Some("key-reused"),
         Error::OutcomeUnknown { .. } => Some("unknown"),
-        Error::IntentMismatch => Some("intent-mismatch"),
+        Error::IntentMismatch { .. } => Some("intent-mismatch"),
         Error::Store { source, .. } if source.kind() == std::io::ErrorKind::InvalidData => Some("damaged"),
         Error::Store { .. } => Some("store-failed"),
         _ => None,

@@ -9,7 +9,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [url, folder] = &std::env::args().skip(1).collect::<Vec<_>>()[..] else { return Err("usage: try_it URL FOLDER".into()) };
     let client = |seconds| -> Result<Client, Box<dyn std::error::Error>> {
         let client = Client::new(url, FileStore::new(folder)?)?;
-        Ok(client.attempt_timeout(Duration::from_secs(2)).deadline(Duration::from_secs(seconds)))
+        Ok(client.attempt_timeout(Duration::from_secs(2))?.deadline(Duration::from_secs(seconds)))
     };
     let room = NewReservation { item_code: "ROOM-101".into(), quantity: 1, reserved_by: "taro".into(), ..Default::default() };
     let of = |item_code: &str| NewReservation { item_code: item_code.into(), ..room.clone() };
@@ -41,7 +41,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Err(Error::OutcomeUnknown { problem: Some(problem), .. }) = client(3)?.create("order-5", &of("BUSY")).await {
         println!("not known yet: {}", problem.code);
     }
-    if let Err(Error::IntentMismatch) = client(30)?.create("order-1", &of("ROOM-102")).await {
+    if client(30)?.look_up("order-5").await?.is_none() {
+        println!("looked up order-5: nothing booked");
+    }
+    println!("another item under order-5: {}", text(&client(30)?.create("order-5", &room).await?)?);
+    if let Err(Error::IntentMismatch { .. }) = client(30)?.create("order-1", &of("ROOM-102")).await {
         println!("another request under order-1: not sent");
     }
 

@@ -7,7 +7,7 @@ use reqwest::header::{ETAG, HeaderMap, HeaderValue, RETRY_AFTER};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::{Problem, Reservation, Retry, SavedAnswer};
+use crate::{Problem, Retry, SavedAnswer};
 
 /// A success that can be read.
 pub(crate) struct Done {
@@ -31,14 +31,14 @@ impl Miss {
     }
 }
 
-/// `success`: the one status that means done.
-pub(crate) fn read(success: u16, status: u16, headers: &HeaderMap, bytes: &[u8]) -> Result<Done, Miss> {
+/// `success`: the one status that means done; `expected`: what its body must be.
+pub(crate) fn read(success: u16, expected: fn(&Value) -> bool, status: u16, headers: &HeaderMap, bytes: &[u8]) -> Result<Done, Miss> {
     let after = headers.get(RETRY_AFTER).and_then(retry_after);
     if status == 202 {
         return Err(Miss::NotYet { reason: "accepted, not finished".to_owned(), after, problem: None, accepted: true });
     }
     let body: Value = serde_json::from_slice(bytes).unwrap_or_default();
-    if status == success && (success == 204 || Reservation::deserialize(&body).is_ok()) {
+    if status == success && (success == 204 || expected(&body)) {
         return Ok(Done {
             answer: SavedAnswer { status, etag: headers.get(ETAG).and_then(|value| value.to_str().ok()).map(str::to_owned), body },
             replayed: headers.get("idempotent-replayed").is_some_and(|value| value == "true"),

@@ -10,10 +10,16 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use crate::answer::{Done, Miss, read};
+use crate::models::KeyStatus;
 use crate::store::check;
-use crate::{ChangeReservation, Error, NewReservation, Problem, Record, Reservation, Retry, SavedAnswer, SavedRequest, State, Store};
+use crate::{
+    ChangeReservation, Error, NewReservation, Problem, Record, Reservation, Retry, SavedAnswer, SavedRequest, State, Status, Store,
+};
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// No setting and no server makes a client spin.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const LARGEST_PAUSE_SETTING: Duration = Duration::from_secs(3600);
 const LONGEST_DEADLINE: Duration = Duration::from_secs(366 * 24 * 3600);
 const LARGEST_ANSWER: usize = 1 << 20;
 
@@ -52,14 +58,19 @@ struct Sending<'a> {
     prefer: Mutex<Option<String>>,
     body: Option<String>,
     success: u16,
+    expected: fn(&Value) -> bool,
 }
 
 impl Client {
     /// A client of the service at `base_url` that keeps its intents in `store`.
     ///
     /// # Errors
-    /// Where no HTTP client can be made.
+    /// [`Error::Setting`] for a base URL that is not one, [`Error::Request`] where no HTTP client can be made.
     pub fn new(base_url: &str, store: impl Store + 'static) -> Result<Self, Error> {
+        let url = reqwest::Url::parse(base_url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        if url.is_none() {
+            return Err(wrong("base_url", &format!("a URL of http:// or https:// with a host, not {base_url:?}")));
+        }
         // Redirects would send the body elsewhere, or turn the POST into a GET.
         let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
         Ok(Self {
@@ -76,10 +87,17 @@ impl Client {
     }
 
     /// Sent as a bearer token.
-    #[must_use]
-    pub fn token(mut self, token: impl Into<String>) -> Self {
-        self.token = Some(token.into());
-        self
+    ///
+    /// # Errors
+    /// [`Error::Setting`] where it is no header.
+    pub fn token(mut self, token: impl Into<String>) -> Result<Self, Error> {
+        let token = token.into();
+        let visible = token.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && token.trim() == token;
+        if token.is_empty() || !visible {
+            return Err(wrong("token", "visible ASCII characters"));
+        }
+        self.token = Some(token);
+        Ok(self)
     }
 
     /// For one call, all attempts and pauses together, 120 s; whatever the server does, the call ends by then. Zero sends nothing.
@@ -90,24 +108,39 @@ impl Client {
     }
 
     /// For one attempt; longer than the server's `ANSWER_WITHIN` (25 s) saves retries; 40 s.
-    #[must_use]
-    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::Setting`] where it is zero.
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Result<Self, Error> {
+        if timeout.is_zero() {
+            return Err(wrong("attempt_timeout", &format!("above 0, not {timeout:?}")));
+        }
         self.attempt_timeout = timeout;
-        self
+        Ok(self)
     }
 
-    /// The first pause where the server names none, 1 s; it doubles up to 30 s.
-    #[must_use]
-    pub fn pause(mut self, pause: Duration) -> Self {
+    /// The first pause where the server names none, 1 s; it doubles up to 30 s. No pause is shorter than 0.1 s.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] where it is longer than an hour.
+    pub fn pause(mut self, pause: Duration) -> Result<Self, Error> {
+        if pause > LARGEST_PAUSE_SETTING {
+            return Err(wrong("pause", &format!("at most {LARGEST_PAUSE_SETTING:?}, not {pause:?}")));
+        }
         self.pause = pause;
-        self
+        Ok(self)
     }
 
     /// An intent older than this is never sent again, 20 h; keep it below the server's `retention_ms`.
-    #[must_use]
-    pub fn keep_for(mut self, keep_for: Duration) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::Setting`] where it is zero.
+    pub fn keep_for(mut self, keep_for: Duration) -> Result<Self, Error> {
+        if keep_for.is_zero() {
+            return Err(wrong("keep_for", &format!("above 0, not {keep_for:?}")));
+        }
         self.keep_for = keep_for;
-        self
+        Ok(self)
     }
 
     /// Ask the server not to hold the connection of [`Client::create`]; the answer is then polled.
@@ -161,7 +194,100 @@ impl Client {
         finish(done.answer, false, attempts)
     }
 
+    /// Asks the server what happened under the intent's key, and closes the intent or frees it. Books nothing.
+    ///
+    /// The way out where an attempt had no answer and the next was refused ([`Error::NeedsCorrection`]), so that the intent takes no
+    /// other request. Call it with a token of the same account: no other account sees the key.
+    ///
+    /// Returns the reservation as it is now where the intent was carried out; the intent then has its answer. Returns `None` where
+    /// nothing was accepted: [`Client::create`] or [`Client::change`] takes another request under the same intent and key. Should the
+    /// lost attempt arrive after that, the key lets only one of the two book.
+    ///
+    /// # Errors
+    /// [`Error::Rejected`] where the booking system said no, [`Error::OutcomeUnknown`] where that cannot be told yet; see [`Error`].
+    pub async fn look_up(&self, intent: &str) -> Result<Option<Answer>, Error> {
+        self.look_up_key(intent).await.map_err(|error| error.of(intent))
+    }
+
+    async fn look_up_key(&self, intent: &str) -> Result<Option<Answer>, Error> {
+        let begun = Instant::now();
+        let failed = |source| Error::Store { intent: intent.to_owned(), source };
+        let Some(mut record) = self.find(intent)?.filter(|record| record.state != State::Mendable) else {
+            return Ok(None);
+        };
+        if let Some(saved) = record.answer {
+            return finish(saved, false, 0).map(Some);
+        }
+        let create = record.method == "POST";
+        let operation = if create { "createReservation" } else { "changeReservation" };
+        let look = format!("/idempotency-keys/{}?operation={operation}", utf8_percent_encode(&record.key, RESERVED));
+        let mut asking = Sending::unkeyed(Method::GET, &look, 200);
+        asking.expected = |body| KeyStatus::deserialize(body).is_ok();
+        let (found, mut attempts) = match self.settle(&asking, self.deadline).await {
+            Ok(found) => found,
+            Err(Error::NeedsCorrection { problem, attempts, .. }) if problem.code == "not-found" => {
+                if let Some(stored) = self.find(intent)?.and_then(|stored| stored.answer) {
+                    return finish(stored, false, attempts).map(Some);
+                }
+                // After its retention the server has forgotten the key, whatever was booked under it.
+                if Duration::from_millis(now_ms().saturating_sub(record.created_at_ms)) >= self.keep_for {
+                    let reason = "the server does not know the key, which may be too old: look whether it was booked".to_owned();
+                    return Err(Error::OutcomeUnknown { intent: None, reason, problem: Some(problem), attempts });
+                }
+                record.state = State::Mendable;
+                self.store.save(intent, &record).map_err(failed)?;
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let inconclusive = |reason, attempts| Error::OutcomeUnknown { intent: None, reason, problem: None, attempts };
+        let key = KeyStatus::deserialize(found.answer.body).map_err(|error| inconclusive(error.to_string(), attempts))?;
+        let completed = key.state == "completed" && key.operation == operation;
+        let Some(id) = key.reservation_id.filter(|_| completed) else {
+            return Err(inconclusive(format!("the key is {}: make the same call again later", key.state), attempts));
+        };
+        let left = self.deadline.saturating_sub(begun.elapsed());
+        let (done, more) = match self.settle(&Sending::unkeyed(Method::GET, &path(&id), 200), left).await {
+            Ok(done) => done,
+            Err(error) => return Err(inconclusive(format!("the reservation cannot be read: {error}"), attempts)),
+        };
+        attempts += more;
+        let status = Reservation::deserialize(&done.answer.body).map_err(|error| inconclusive(error.to_string(), attempts))?.status;
+        let carried_out = if create {
+            matches!(status, Status::Confirmed | Status::Cancelled)
+        } else {
+            record.request.body.iter().all(|(name, value)| done.answer.body.get(name) == Some(value))
+        };
+        let answer = if create && status == Status::Rejected {
+            SavedAnswer { status: 422, etag: None, body: to_value(&rejected()) }
+        } else if carried_out {
+            SavedAnswer { status: if create { 201 } else { 200 }, ..done.answer }
+        } else {
+            return Err(inconclusive(format!("reservation {id} does not show what became of it: look at it"), attempts));
+        };
+        (record.state, record.answer) = (State::Final, Some(answer.clone()));
+        self.store.save(intent, &record).map_err(failed)?;
+        finish(answer, false, attempts).map(Some)
+    }
+
+    fn find(&self, intent: &str) -> Result<Option<Record>, Error> {
+        let found = self.store.find(intent).and_then(|found| found.map(|record| check(intent, record)).transpose());
+        found.map_err(|source| Error::Store { intent: intent.to_owned(), source })
+    }
+
     async fn keyed(
+        &self,
+        intent: &str,
+        method: Method,
+        path: &str,
+        request: SavedRequest,
+        success: u16,
+        respond_async: bool,
+    ) -> Result<Answer, Error> {
+        self.send_intent(intent, method, path, request, success, respond_async).await.map_err(|error| error.of(intent))
+    }
+
+    async fn send_intent(
         &self,
         intent: &str,
         method: Method,
@@ -187,10 +313,10 @@ impl Client {
         // The key exists, durably, before the first attempt: whoever comes back after a crash finds it.
         let mut record = self.store.begin(intent, &wanted).and_then(|record| check(intent, record)).map_err(failed)?;
         if (&record.method, &record.path) != (&wanted.method, &wanted.path) {
-            return Err(Error::IntentMismatch);
+            return Err(Error::IntentMismatch { intent: intent.to_owned() });
         }
         if record.request != wanted.request && record.state != State::Mendable {
-            return Err(Error::IntentMismatch);
+            return Err(Error::IntentMismatch { intent: intent.to_owned() });
         }
         if let Some(saved) = record.answer {
             return finish(saved, false, 0);
@@ -215,6 +341,12 @@ impl Client {
             sending.prefer("respond-async".to_owned());
         }
         let outcome = self.settle(&sending, self.deadline.min(left)).await;
+        // Another call may have stored the final answer since this one began: a late refusal must not overwrite it.
+        if let Err(error) = &outcome
+            && let Some(stored) = self.find(intent)?.and_then(|stored| stored.answer)
+        {
+            return finish(stored, false, error.attempts());
+        }
         match &outcome {
             Ok((done, _)) => (record.state, record.answer) = (State::Final, Some(done.answer.clone())),
             Err(Error::Rejected { problem, .. }) => {
@@ -267,7 +399,7 @@ impl Client {
                 let Miss::NotYet { after, .. } = miss else { return None };
                 let least = after.map_or(pause, |after| Some(after.max(self.pause)))?;
                 // Never earlier than asked, and not all clients at once; and never past the deadline.
-                let pause = least.mul_f64(1.0 + fastrand::f64() / 2.0);
+                let pause = least.max(SHORTEST_PAUSE).mul_f64(1.0 + fastrand::f64() / 2.0);
                 (Instant::now() + pause < end).then_some(pause)
             })
             .await;
@@ -277,7 +409,7 @@ impl Client {
             Err(Miss::Final(problem)) => Err(refusal(problem, attempts)),
             Err(Miss::NotYet { reason, .. }) => {
                 let problem = last_problem.into_inner().unwrap_or_else(PoisonError::into_inner);
-                Err(Error::OutcomeUnknown { reason, problem, attempts })
+                Err(Error::OutcomeUnknown { intent: None, reason: format!("no final answer in time: {reason}"), problem, attempts })
             }
             Err(Miss::Request(error)) => Err(error.into()),
         }
@@ -294,7 +426,7 @@ impl Client {
                 return Err(Miss::no_answer(&"it is too large"));
             }
         }
-        read(sending.success, answer.status().as_u16(), answer.headers(), &bytes)
+        read(sending.success, sending.expected, answer.status().as_u16(), answer.headers(), &bytes)
     }
 
     fn request(&self, sending: &Sending<'_>, timeout: Duration) -> Result<reqwest::Request, reqwest::Error> {
@@ -321,7 +453,7 @@ impl Client {
 
 impl<'a> Sending<'a> {
     fn unkeyed(method: Method, path: &'a str, success: u16) -> Self {
-        Self { method, path, key: None, if_match: None, prefer: Mutex::new(None), body: None, success }
+        Self { method, path, key: None, if_match: None, prefer: Mutex::new(None), body: None, success, expected: is_reservation }
     }
 
     fn keyed(method: Method, record: &'a Record, success: u16) -> Self {
@@ -333,6 +465,7 @@ impl<'a> Sending<'a> {
             prefer: Mutex::new(None),
             body: Some(to_value(&record.request.body).to_string()),
             success,
+            expected: is_reservation,
         }
     }
 
@@ -341,9 +474,33 @@ impl<'a> Sending<'a> {
     }
 }
 
+/// As in every language: the path is part of the record.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+fn is_reservation(body: &Value) -> bool {
+    Reservation::deserialize(body).is_ok()
+}
+
+/// What the server answers to a create that the booking system refused. [`Client::look_up`] learns of it from the reservation.
+fn rejected() -> Problem {
+    Problem {
+        r#type: "/problems/booking-rejected".to_owned(),
+        title: "The booking system rejected the reservation.".to_owned(),
+        status: 422,
+        detail: "The server shows the reservation as rejected; its own answer was lost.".to_owned(),
+        code: "booking-rejected".to_owned(),
+        retry: Retry::Never,
+        instance: None,
+        errors: Vec::new(),
+        mismatch: Vec::new(),
+    }
+}
+
+fn wrong(name: &'static str, wanted: &str) -> Error {
+    Error::Setting { name, wanted: wanted.to_owned() }
+}
+
 fn path(id: &str) -> String {
-    // As in every language: the path is part of the record.
-    const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
     format!("/reservations/{}", utf8_percent_encode(id, RESERVED))
 }
 
@@ -363,7 +520,7 @@ fn to_map(value: &impl serde::Serialize) -> Map<String, Value> {
 }
 
 fn unknown(reason: &str) -> Error {
-    Error::OutcomeUnknown { reason: reason.to_owned(), problem: None, attempts: 0 }
+    Error::OutcomeUnknown { intent: None, reason: reason.to_owned(), problem: None, attempts: 0 }
 }
 
 /// The answer was checked when it was read.
@@ -378,8 +535,8 @@ fn finish(saved: SavedAnswer, replayed: bool, attempts: u32) -> Result<Answer, E
 
 fn refusal(problem: Box<Problem>, attempts: u32) -> Error {
     match problem.retry {
-        Retry::Never => Error::Rejected { problem, attempts },
-        Retry::Corrected => Error::NeedsCorrection { problem, attempts },
-        _ => Error::KeyReused { problem, attempts },
+        Retry::Never => Error::Rejected { intent: None, problem, attempts },
+        Retry::Corrected => Error::NeedsCorrection { intent: None, problem, attempts },
+        _ => Error::KeyReused { intent: None, problem, attempts },
     }
 }

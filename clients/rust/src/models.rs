@@ -90,6 +90,15 @@ pub struct Reservation {
     pub updated_at: String,
 }
 
+/// What `Client::look_up` needs of an `IdempotencyKeyStatus`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct KeyStatus {
+    pub operation: String,
+    pub state: String,
+    #[serde(deserialize_with = "Option::deserialize")] // or it might be absent
+    pub reservation_id: Option<String>,
+}
+
 /// What a problem asks the caller to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

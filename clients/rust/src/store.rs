@@ -73,7 +73,7 @@ pub struct Record {
     pub answer: Option<SavedAnswer>,
 }
 
-/// Supplied by the caller. Both methods return only when a crash cannot undo them any more.
+/// Supplied by the caller. `begin` and `save` return only when a crash cannot undo them any more.
 ///
 /// They are called from asynchronous code: one that takes long should use a thread of its own.
 pub trait Store: Send + Sync {
@@ -88,6 +88,12 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// Where it could not be written.
     fn save(&self, intent: &str, record: &Record) -> io::Result<()>;
+
+    /// Returns the record that is there now, `None` where the intent has none.
+    ///
+    /// # Errors
+    /// Where it could not be read.
+    fn find(&self, intent: &str) -> io::Result<Option<Record>>;
 }
 
 /// Forgets with the process: for tests, and for callers for whom a crash cannot leave an intent half done.
@@ -103,6 +109,10 @@ impl Store for MemoryStore {
     fn save(&self, intent: &str, record: &Record) -> io::Result<()> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(intent.to_owned(), record.clone());
         Ok(())
+    }
+
+    fn find(&self, intent: &str) -> io::Result<Option<Record>> {
+        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).get(intent).cloned())
     }
 }
 
@@ -152,6 +162,13 @@ impl Store for FileStore {
         let path = self.path(intent);
         fs::rename(write(&path, record)?, path)?;
         sync(&self.folder)
+    }
+
+    fn find(&self, intent: &str) -> io::Result<Option<Record>> {
+        match read(&self.path(intent), intent) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            found => found.map(Some),
+        }
     }
 }
 

@@ -39,15 +39,34 @@ async fn what_is_no_header_is_not_stored() {
     let change = ChangeReservation { quantity: Some(2), ..Default::default() };
     let outcome = client().change("change", "1", &change, "\"1\"\r\nX: y").await;
     assert!(matches!(outcome, Err(Error::Request(_))), "{outcome:?}");
-    let outcome = client().token("a\nb").create("order", &room()).await;
-    assert!(matches!(outcome, Err(Error::Request(_))), "{outcome:?}");
     assert!(folder.names().is_empty(), "{:?}", folder.names());
+}
+
+#[test]
+fn a_setting_that_cannot_work_is_named() {
+    let client = |url| Client::new(url, MemoryStore::default());
+    let zero = Duration::ZERO;
+    let outcomes = [
+        ("attempt_timeout", "0ns", client(NOBODY).and_then(|client| client.attempt_timeout(zero))),
+        ("keep_for", "0ns", client(NOBODY).and_then(|client| client.keep_for(zero))),
+        ("pause", "3601s", client(NOBODY).and_then(|client| client.pause(Duration::from_secs(3601)))),
+        ("token", "ASCII", client(NOBODY).and_then(|client| client.token("a\nb"))),
+        ("token", "ASCII", client(NOBODY).and_then(|client| client.token(""))),
+        ("base_url", "ftp://x", client("ftp://x")),
+        ("base_url", "127.0.0.1:8000", client("127.0.0.1:8000")),
+    ];
+    for (name, value, outcome) in outcomes {
+        let error = outcome.err().expect(name);
+        assert!(matches!(error, Error::Setting { name: named, .. } if named == name), "{error:?}");
+        assert!(error.to_string().contains(value), "{error}");
+    }
 }
 
 #[tokio::test]
 async fn a_time_without_end_is_a_long_one() {
     let client = Client::new(NOBODY, MemoryStore::default()).expect("a client");
-    let client = client.deadline(Duration::MAX).keep_for(Duration::MAX).attempt_timeout(Duration::MAX);
+    let client = client.deadline(Duration::MAX).keep_for(Duration::MAX).and_then(|client| client.attempt_timeout(Duration::MAX));
+    let client = client.expect("settings");
     let waiting = tokio::time::timeout(Duration::from_millis(200), client.create("order", &room())).await;
     assert!(waiting.is_err(), "it goes on: {waiting:?}");
 }

@@ -1,10 +1,12 @@
 /** Reads one answer and decides: done, final error, or once more under the same key. */
 import { decode } from "./json.js";
-import { isProblem, isReservation, type Problem, type Reservation } from "./models.js";
+import { isProblem, type Problem } from "./models.js";
 
-export type Final =
-  | { done: true; status: number; etag: string | null; replayed: boolean; body: Reservation | undefined }
+export type Final<T> =
+  | { done: true; status: number; etag: string | null; replayed: boolean; body: T | undefined }
   | { done: false; problem: Problem };
+
+export type Check<T> = (value: unknown) => value is T;
 
 /** The outcome is not known yet: send the same request again under the same key. */
 export class NotYet extends Error {
@@ -23,8 +25,8 @@ export class NotYet extends Error {
   }
 }
 
-/** Throws `NotYet` unless the answer is final. `success`: the one status that means done. */
-export function read(success: number, response: Response, content: Uint8Array): Final {
+/** Throws `NotYet` unless the answer is final. `success`: the one status that means done; `expected`: what its body must be. */
+export function read<T>(success: number, expected: Check<T>, response: Response, content: Uint8Array): Final<T> {
   const after = retryAfter(response.headers.get("Retry-After"));
   const body = parse(content);
   if (response.status === 202) throw new NotYet("accepted, not finished", { after, accepted: true });
@@ -32,7 +34,7 @@ export function read(success: number, response: Response, content: Uint8Array): 
     const replayed = response.headers.get("Idempotent-Replayed") === "true";
     const head = { done: true, status: success, etag: response.headers.get("ETag"), replayed } as const;
     if (success === 204) return { ...head, body: undefined };
-    if (isReservation(body)) return { ...head, body };
+    if (expected(body)) return { ...head, body };
   }
   if (isProblem(body) && body.status === response.status) {
     switch (body.retry) {

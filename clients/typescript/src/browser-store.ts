@@ -31,6 +31,13 @@ export class BrowserStore implements Store {
     });
   }
 
+  async find(intent: string): Promise<IntentRecord | undefined> {
+    return this.#write((intents, give) => {
+      const look = intents.get(intent);
+      look.onsuccess = () => give(look.result);
+    });
+  }
+
   async #write<T>(work: (intents: IDBObjectStore, give: (result: T) => void) => void): Promise<T> {
     const database = await (this.#database ??= open(this.#name));
     return new Promise((resolve, reject) => {

@@ -1,13 +1,33 @@
 /** The operations. */
 import { DelegateBackoff, handleWhen, retry } from "cockatiel";
 
-import { NotYet, read, type Final } from "./answer.js";
+import { NotYet, read, type Check, type Final } from "./answer.js";
 import { IntentMismatch, KeyReused, NeedsCorrection, OutcomeUnknown, Rejected, ReservationError } from "./errors.js";
 import { encode } from "./json.js";
-import { isObject, isReservation, type ChangeReservation, type NewReservation, type Problem, type Reservation } from "./models.js";
+import {
+  isKeyStatus,
+  isObject,
+  isReservation,
+  type ChangeReservation,
+  type NewReservation,
+  type Problem,
+  type Reservation,
+} from "./models.js";
 import { check, type IntentRecord, type SavedAnswer, type SavedRequest, type Store } from "./store.js";
 
 const LONGEST_PAUSE = 30_000;
+// No setting and no server makes a client spin.
+const SHORTEST_PAUSE = 100;
+const LARGEST_PAUSE_SETTING = 3_600_000;
+// What the server answers to a create that the booking system refused. `lookUp` learns of it from the reservation.
+const REJECTED: Problem = {
+  type: "/problems/booking-rejected",
+  title: "The booking system rejected the reservation.",
+  status: 422,
+  detail: "The server shows the reservation as rejected; its own answer was lost.",
+  code: "booking-rejected",
+  retry: "never",
+};
 const LONGEST_TIMER = 2 ** 31 - 1;
 const LARGEST_ANSWER = 1 << 20;
 
@@ -22,28 +42,29 @@ export interface Answer {
   attempts: number;
 }
 
-/** All times are in milliseconds. */
+/** All times are in milliseconds. A setting that cannot work throws; the message names it and its value, but never the token. */
 export interface ClientOptions {
   /** Sent as a bearer token. */
   token?: string;
-  /** For one call, all attempts and pauses together, 120 s; whatever the server does, the call ends by then. 0 sends nothing. */
+  /** For one call, all attempts and pauses together, 120 s; whatever the server does, the call ends by then. 0 sends nothing; `Infinity` is refused. */
   deadline?: number;
-  /** For one attempt; longer than the server's `ANSWER_WITHIN` (25 s) saves retries; 40 s. */
+  /** For one attempt, more than 0; longer than the server's `ANSWER_WITHIN` (25 s) saves retries; 40 s. */
   attemptTimeout?: number;
-  /** The first pause where the server names none, 1 s; it doubles up to 30 s. */
+  /** The first pause where the server names none, 1 s; 0 to an hour; it doubles up to 30 s. No pause is shorter than 0.1 s. */
   pause?: number;
-  /** An intent older than this is never sent again, 20 h; keep it below the server's `retention_ms`. */
+  /** An intent older than this is never sent again, 20 h, more than 0; keep it below the server's `retention_ms`. */
   keepFor?: number;
   /** Instead of the global `fetch`, for proxies or hooks. */
   fetch?: (request: Request) => Promise<Response>;
 }
 
-interface Sending {
+interface Sending<T = Reservation> {
   method: string;
   path: string;
   headers: Headers;
   body?: string;
   success: number;
+  expected: Check<T>;
 }
 
 /** Sends each intent under one key until its answer is final. */
@@ -53,16 +74,24 @@ export class Client {
   readonly #options: Required<Omit<ClientOptions, "token">> & { token: string | undefined };
 
   constructor(baseUrl: string, store: Store, options: ClientOptions = {}) {
-    if (!/^https?:$/.test(new URL(baseUrl).protocol)) throw new TypeError("the base URL must begin with http:// or https://");
+    if (typeof baseUrl !== "string" || !/^https?:$/.test(protocolOf(baseUrl))) {
+      throw new TypeError(`baseUrl must begin with http:// or https:// and name a host, not ${shown(baseUrl)}`);
+    }
+    if (![store?.begin, store?.save, store?.find].every((method) => typeof method === "function")) {
+      throw new TypeError(`store must have the methods begin, save and find, not ${shown(store)}`);
+    }
+    if (options.fetch !== undefined && typeof options.fetch !== "function") {
+      throw new TypeError(`fetch must be a function, not ${shown(options.fetch)}`);
+    }
+    checkToken(options.token);
     this.#base = baseUrl.replace(/\/+$/, "");
     this.#store = store;
-    new Headers({ Authorization: `Bearer ${options.token}` }); // throws where it is none
     this.#options = {
       token: options.token,
-      deadline: options.deadline ?? 120_000,
-      attemptTimeout: options.attemptTimeout ?? 40_000,
-      pause: options.pause ?? 1000,
-      keepFor: options.keepFor ?? 20 * 3_600_000,
+      deadline: milliseconds("deadline", options.deadline ?? 120_000, { zero: true, most: Number.MAX_VALUE }),
+      attemptTimeout: milliseconds("attemptTimeout", options.attemptTimeout ?? 40_000),
+      pause: milliseconds("pause", options.pause ?? 1000, { zero: true, most: LARGEST_PAUSE_SETTING }),
+      keepFor: milliseconds("keepFor", options.keepFor ?? 20 * 3_600_000),
       fetch: options.fetch ?? ((request) => fetch(request)),
     };
   }
@@ -78,28 +107,112 @@ export class Client {
     // Absent and null are one request to the server.
     const members = Object.entries(reservation).filter(([, value]) => value !== null);
     const request = { if_match: null, body: Object.fromEntries(members) as NewReservation };
-    return this.#keyed(intent, { method: "POST", path: "/reservations", headers, success: 201 }, request);
+    return this.#keyed(intent, { method: "POST", path: "/reservations", headers, success: 201, expected: isReservation }, request);
   }
 
   /** Changes a reservation, once for this intent. `ifMatch`: the ETag of what the change was decided on. */
   async change(intent: string, id: string, change: ChangeReservation, ifMatch: string): Promise<Answer> {
     const headers = new Headers({ "If-Match": ifMatch });
-    return this.#keyed(intent, { method: "PATCH", path: path(id), headers, success: 200 }, { if_match: ifMatch, body: change });
+    return this.#keyed(intent, { method: "PATCH", path: path(id), headers, success: 200, expected: isReservation }, { if_match: ifMatch, body: change });
   }
 
   /** Cancels a reservation. Needs no intent: cancelling twice is cancelling once. */
   async cancel(id: string): Promise<void> {
-    await this.#settle({ method: "DELETE", path: path(id), headers: new Headers(), success: 204 }, this.#options.deadline);
+    const sending = { method: "DELETE", path: path(id), headers: new Headers(), success: 204 as const, expected: isReservation };
+    await this.#settle(sending, this.#options.deadline);
   }
 
   /** Reads a reservation. */
   async get(id: string): Promise<Answer> {
-    const sending = { method: "GET", path: path(id), headers: new Headers(), success: 200 };
+    const sending = { method: "GET", path: path(id), headers: new Headers(), success: 200, expected: isReservation };
     const { etag, body, attempts } = await this.#settle(sending, this.#options.deadline);
     return { reservation: body, etag, replayed: false, attempts };
   }
 
+  /**
+   * Asks the server what happened under the intent's key, and closes the intent or frees it. Books nothing.
+   *
+   * The way out where an attempt had no answer and the next was refused (`NeedsCorrection`), so that the intent takes no other
+   * request. Call it with a token of the same account: no other account sees the key.
+   *
+   * Gives the reservation as it is now where the intent was carried out; the intent then has its answer. Gives `undefined` where
+   * nothing was accepted: `create` or `change` takes another request under the same intent and key. Should the lost attempt arrive
+   * after that, the key lets only one of the two book.
+   *
+   * Throws `Rejected` where the booking system said no, `OutcomeUnknown` where that cannot be told yet.
+   */
+  async lookUp(intent: string): Promise<Answer | undefined> {
+    return named(intent, this.#lookUp(intent));
+  }
+
+  async #lookUp(intent: string): Promise<Answer | undefined> {
+    const end = performance.now() + this.#options.deadline;
+    const record = await this.#find(intent);
+    if (record === undefined || record.state === "mendable") return undefined;
+    if (record.answer !== null) return finish(record.answer, false, 0);
+    const create = record.method === "POST";
+    const operation = create ? "createReservation" : "changeReservation";
+    const look = `/idempotency-keys/${encodeURIComponent(record.key)}?operation=${operation}`;
+    const asking = { method: "GET", path: look, headers: new Headers(), success: 200, expected: isKeyStatus };
+    let found;
+    try {
+      found = await this.#settle(asking, this.#options.deadline);
+    } catch (error) {
+      if (!(error instanceof NeedsCorrection && error.code === "not-found")) throw error;
+      const stored = await this.#stored(intent, error.attempts);
+      if (stored !== undefined) return stored;
+      // After its retention the server has forgotten the key, whatever was booked under it.
+      if (record.created_at_ms + this.#options.keepFor <= Date.now()) {
+        const message = "the server does not know the key, which may be too old: look whether it was booked";
+        throw new OutcomeUnknown(message, error.problem, error.attempts, { cause: error });
+      }
+      await this.#store.save(intent, { ...record, state: "mendable" });
+      return undefined;
+    }
+    let { attempts } = found;
+    const { state, reservation_id } = found.body;
+    if (state !== "completed" || reservation_id === null || found.body.operation !== operation) {
+      throw new OutcomeUnknown(`the key is ${state}: make the same call again later`, undefined, attempts);
+    }
+    const reading = { method: "GET", path: path(reservation_id), headers: new Headers(), success: 200, expected: isReservation };
+    let read;
+    try {
+      read = await this.#settle(reading, end - performance.now());
+    } catch (cause) {
+      if (!(cause instanceof ReservationError)) throw cause;
+      throw new OutcomeUnknown(`the reservation cannot be read: ${cause.message}`, cause.problem, attempts, { cause });
+    }
+    attempts += read.attempts;
+    const { status } = read.body;
+    if (create && status === "rejected") {
+      await this.#saveAnswer(intent, record, { status: 422, etag: null, body: REJECTED });
+      throw refusal(REJECTED, attempts);
+    }
+    const carriedOut = create ? status === "confirmed" || status === "cancelled" : shows(read.body, record.request.body);
+    if (!carriedOut) {
+      throw new OutcomeUnknown(`reservation ${reservation_id} does not show what became of it: look at it`, undefined, attempts);
+    }
+    const answer = { status: create ? 201 : 200, etag: read.etag, body: read.body };
+    await this.#saveAnswer(intent, record, answer);
+    return finish(answer, false, attempts);
+  }
+
+  async #find(intent: string): Promise<IntentRecord | undefined> {
+    const found = await this.#store.find(intent);
+    return found === undefined ? undefined : check(intent, found);
+  }
+
+  /** The final answer that another call has stored meanwhile, if any. Throws where that is a refusal. */
+  async #stored(intent: string, attempts: number): Promise<Answer | undefined> {
+    const answer = (await this.#find(intent))?.answer ?? null;
+    return answer === null ? undefined : finish(answer, false, attempts);
+  }
+
   async #keyed(intent: string, sending: Sending, request: SavedRequest): Promise<Answer> {
+    return named(intent, this.#sendIntent(intent, sending, request));
+  }
+
+  async #sendIntent(intent: string, sending: Sending, request: SavedRequest): Promise<Answer> {
     const begun: IntentRecord = {
       intent,
       key: crypto.randomUUID(),
@@ -139,10 +252,14 @@ export class Client {
     }
     sending.headers.set("Idempotency-Key", `"${record.key}"`);
     sending.body = encode(record.request.body);
-    let settled: Settled;
+    let settled: Settled<Reservation>;
     try {
       settled = await this.#settle(sending, Math.min(this.#options.deadline, left));
     } catch (error) {
+      if (!(error instanceof ReservationError)) throw error;
+      // Another call may have stored the final answer since this one began: a late refusal must not overwrite it.
+      const stored = await this.#stored(intent, error.attempts);
+      if (stored !== undefined) return stored;
       if (error instanceof Rejected && error.problem) {
         await this.#saveAnswer(intent, record, { status: error.problem.status, etag: null, body: error.problem });
       } else if (error instanceof NeedsCorrection && fresh && error.attempts === 1) {
@@ -165,9 +282,9 @@ export class Client {
   }
 
   #settle(sending: Sending & { success: 204 }, deadline: number): Promise<void>;
-  #settle(sending: Sending, deadline: number): Promise<Settled>;
+  #settle<T>(sending: Sending<T>, deadline: number): Promise<Settled<T>>;
   /** Sends the same request until its answer is final or the deadline is over. */
-  async #settle(sending: Sending, deadline: number): Promise<Settled | void> {
+  async #settle<T>(sending: Sending<T>, deadline: number): Promise<Settled<T> | void> {
     if (deadline <= 0) throw new OutcomeUnknown("no time to send anything");
     const end = performance.now() + deadline;
     let attempts = 0;
@@ -200,7 +317,7 @@ export class Client {
     }
   }
 
-  async #send(sending: Sending, end: number): Promise<Final> {
+  async #send<T>(sending: Sending<T>, end: number): Promise<Final<T>> {
     const headers = new Headers(sending.headers);
     if (this.#options.token !== undefined) headers.set("Authorization", `Bearer ${this.#options.token}`);
     if (sending.body !== undefined) headers.set("Content-Type", "application/json");
@@ -227,14 +344,14 @@ export class Client {
       clearTimeout(timer);
       stop.abort(); // what is not read yet is not wanted
     }
-    return read(sending.success, response, content);
+    return read(sending.success, sending.expected, response, content);
   }
 
   #pause(after: number | undefined, attempts: number): number {
     const { pause } = this.#options;
     const least = after === undefined ? Math.min(LONGEST_PAUSE, pause * 2 ** Math.min(attempts - 1, 16)) : Math.max(after, pause);
     // Never earlier than asked, and not all clients at once.
-    return least * (1 + Math.random() / 2);
+    return Math.max(least, SHORTEST_PAUSE) * (1 + Math.random() / 2);
   }
 
   /** Seconds that the server may hold a request which asks for an answer that was not finished before. */
@@ -243,16 +360,56 @@ export class Client {
   }
 }
 
-interface Settled {
+interface Settled<T> {
   status: number;
   etag: string | null;
   replayed: boolean;
-  body: Reservation;
+  body: T;
   attempts: number;
 }
 
 function path(id: string): string {
   return "/reservations/" + encodeURIComponent(id);
+}
+
+/** Lets an error say which intent it belongs to. */
+async function named<T>(intent: string, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw error instanceof ReservationError ? error.of(intent) : error;
+  }
+}
+
+function shows(reservation: Reservation, change: object): boolean {
+  return Object.entries(change).every(([name, value]) => reservation[name as keyof Reservation] === value);
+}
+
+function shown(value: unknown): string {
+  return typeof value === "string" ? JSON.stringify(value) : String(value);
+}
+
+function protocolOf(url: string): string {
+  try {
+    return new URL(url).protocol;
+  } catch {
+    return "";
+  }
+}
+
+function checkToken(token: unknown): void {
+  if (token === undefined) return;
+  // Headers would trim white space at the ends, and take a line break there.
+  if (typeof token !== "string" || !/^[!-~]([ -~]*[!-~])?$/.test(token)) throw new TypeError("token must be visible ASCII characters");
+}
+
+function milliseconds(name: string, value: unknown, { zero = false, most = Infinity } = {}): number {
+  const range = (zero ? "from 0" : "above 0") + (most < Number.MAX_VALUE ? ` to ${most}` : "");
+  const wanted = `${name} must be a ${most === Number.MAX_VALUE ? "finite " : ""}number of milliseconds ${range}, not ${shown(value)}`;
+  if (typeof value !== "number") throw new TypeError(wanted);
+  // NaN is neither above nor below: such a deadline would never be over.
+  if (!((zero ? value >= 0 : value > 0) && value <= most)) throw new RangeError(wanted);
+  return value;
 }
 
 /** The body, which must not be too large. */

@@ -1,16 +1,37 @@
 /** How an operation can end without a reservation. */
 import type { Problem } from "./models.js";
 
-/** Every error of this package. `problem` is the server's last problem document, if it sent one. */
+/**
+ * Every error of this package. `problem` is the server's last problem document, if it sent one. `intent` is the name that the caller
+ * gave, undefined where the operation has none; the message begins with it.
+ */
 export class ReservationError extends Error {
   readonly problem: Problem | undefined;
   readonly attempts: number;
+  #intent: string | undefined;
 
   constructor(message: string, problem?: Problem, attempts = 0, options?: ErrorOptions) {
     super(message, options);
     this.name = new.target.name;
     this.problem = problem;
     this.attempts = attempts;
+  }
+
+  get intent(): string | undefined {
+    return this.#intent;
+  }
+
+  /** Says which intent it belongs to, once. */
+  of(intent: string): this {
+    if (this.#intent === undefined) {
+      this.#intent = intent;
+      this.message = this.named(intent);
+    }
+    return this;
+  }
+
+  protected named(intent: string): string {
+    return `intent ${JSON.stringify(intent)}: ${this.message}`;
   }
 
   /** The problem's code, such as `booking-rejected`. */
@@ -39,4 +60,8 @@ export class OutcomeUnknown extends ReservationError {}
 export class IntentMismatch extends ReservationError {}
 
 /** What the store has under this intent is no record of it. Nothing was sent. */
-export class DamagedRecord extends ReservationError {}
+export class DamagedRecord extends ReservationError {
+  protected override named(): string {
+    return this.message; // it names the intent itself
+  }
+}

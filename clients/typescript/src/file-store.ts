@@ -42,6 +42,15 @@ export class FileStore implements Store {
     await sync(this.#folder);
   }
 
+  async find(intent: string): Promise<IntentRecord | undefined> {
+    try {
+      return await read(this.#path(intent), intent);
+    } catch (error) {
+      if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+      throw error;
+    }
+  }
+
   /** A digest: of one length, and the same on disks that do not tell `a` from `A`. The record says its intent itself. */
   #path(intent: string): string {
     return join(this.#folder, createHash("sha256").update(intent, "utf8").digest("hex") + ".json");

@@ -25,6 +25,22 @@ export function isReservation(value: unknown): value is Reservation {
   );
 }
 
+export interface KeyStatus {
+  operation: string;
+  state: string;
+  reservation_id: string | null;
+}
+
+/** Whether it has what `lookUp` needs of an `IdempotencyKeyStatus`; a state of a later version is one too. */
+export function isKeyStatus(value: unknown): value is KeyStatus {
+  return (
+    isObject(value) &&
+    typeof value["operation"] === "string" &&
+    typeof value["state"] === "string" &&
+    isTextOrNull(value["reservation_id"])
+  );
+}
+
 /** Whether it is what the document says a `Problem` is; a code or advice of a later version is one too. */
 export function isProblem(value: unknown): value is Problem {
   if (!isObject(value)) return false;

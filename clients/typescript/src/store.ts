@@ -39,12 +39,14 @@ export interface IntentRecord {
   answer: SavedAnswer | null;
 }
 
-/** Supplied by the caller. Both methods resolve only when a crash cannot undo them any more. */
+/** Supplied by the caller. `begin` and `save` resolve only when a crash cannot undo them any more. */
 export interface Store {
   /** Adds the record unless the intent has one, atomically; gives the one that is there now. */
   begin(intent: string, record: IntentRecord): Promise<IntentRecord>;
   /** Replaces the record. */
   save(intent: string, record: IntentRecord): Promise<void>;
+  /** Gives the record that is there now, undefined where the intent has none. */
+  find(intent: string): Promise<IntentRecord | undefined>;
 }
 
 /** Forgets with the process: for tests, and for callers for whom a crash cannot leave an intent half done. */
@@ -59,6 +61,10 @@ export class MemoryStore implements Store {
 
   async save(intent: string, record: IntentRecord): Promise<void> {
     this.#records.set(intent, structuredClone(record));
+  }
+
+  async find(intent: string): Promise<IntentRecord | undefined> {
+    return structuredClone(this.#records.get(intent));
   }
 }
 

@@ -42,11 +42,36 @@ test("absent, null and undefined are one request", async () => {
 
 test("a record that the caller's own store has damaged is named", async () => {
   for (const found of [undefined, null, {}, [], "order-1"]) {
-    const store = { begin: async () => found as unknown as IntentRecord, save: async () => {} };
+    const record = found as unknown as IntentRecord;
+    const store = { begin: async () => record, save: async () => {}, find: async () => record };
     await assert.rejects(new Client(NOBODY, store).create("order-1", ROOM), (error) => {
       return error instanceof DamagedRecord && error.message.includes('intent "order-1" in the store');
     });
   }
+});
+
+test("a setting that cannot work is named", () => {
+  const wrong = {
+    deadline: [NaN, -1, Infinity, "5", true],
+    attemptTimeout: [NaN, -1, 0, "5"],
+    pause: [NaN, -1, Infinity, 3_600_001, "5"],
+    keepFor: [NaN, -1, 0, "5"],
+    token: ["", "a\n", " a", 5],
+    fetch: [5],
+  };
+  for (const [name, values] of Object.entries(wrong)) {
+    for (const value of values) {
+      assert.throws(
+        () => new Client(NOBODY, new MemoryStore(), { [name]: value }),
+        (error) => error instanceof Error && error.message.startsWith(name) && (name === "token" || error.message.includes(String(value))),
+        `${name}: ${String(value)}`,
+      );
+    }
+  }
+  for (const url of ["", "127.0.0.1:8000", "ftp://127.0.0.1", 5]) {
+    assert.throws(() => new Client(url as string, new MemoryStore()), { message: /^baseUrl/ });
+  }
+  assert.throws(() => new Client(NOBODY, {} as MemoryStore), { message: /^store/ });
 });
 
 test("times without end", async () => {

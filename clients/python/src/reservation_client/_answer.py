@@ -1,5 +1,6 @@
 """Reads one answer and decides: done, final error, or once more under the same key."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -8,7 +9,7 @@ from typing import Any, cast
 import httpx
 
 from ._json import decode
-from ._models import Problem, is_problem, is_reservation
+from ._models import Problem, is_problem
 
 
 @dataclass
@@ -38,13 +39,13 @@ class NotYet(Exception):
         self.accepted = accepted
 
 
-def read(success: int, status: int, headers: httpx.Headers, content: bytes) -> Done | Final:
-    """Raises `NotYet` unless the answer is final. ``success``: the one status that means done."""
+def read(success: int, expected: Callable[[Any], bool], status: int, headers: httpx.Headers, content: bytes) -> Done | Final:
+    """Raises `NotYet` unless the answer is final. ``success``: the one status that means done; ``expected``: what its body must be."""
     after = _retry_after(headers.get("Retry-After"))
     body = _body(content)
     if status == 202:
         raise NotYet("accepted, not finished", after=after, accepted=True)
-    if status == success and (success == 204 or is_reservation(body)):
+    if status == success and (success == 204 or expected(body)):
         return Done(status, headers.get("ETag"), headers.get("Idempotent-Replayed") == "true", body)
     if is_problem(body) and body["status"] == status:
         problem = cast(Problem, body)

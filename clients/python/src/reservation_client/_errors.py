@@ -4,12 +4,21 @@ from ._models import Problem
 
 
 class ReservationError(Exception):
-    """Every error of this package. ``problem`` is the server's last problem document, if it sent one."""
+    """Every error of this package.
+
+    ``intent`` is the name that the caller gave, ``None`` where the operation has none; the message begins with it.
+    ``problem`` is the server's last problem document, if it sent one.
+    """
 
     def __init__(self, message: str, *, problem: Problem | None = None, attempts: int = 0) -> None:
         super().__init__(message)
         self.problem = problem
         self.attempts = attempts
+        self.intent: str | None = None
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return message if self.intent is None else f"intent {self.intent!r}: {message}"
 
     @property
     def code(self) -> str | None:
@@ -42,3 +51,6 @@ class IntentMismatch(ReservationError):
 
 class DamagedRecord(ReservationError):
     """What the store has under this intent is no record of it. Nothing was sent."""
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)  # it names the intent itself

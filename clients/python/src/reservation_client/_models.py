@@ -71,6 +71,15 @@ def is_reservation(value: Any) -> bool:
     )
 
 
+def is_key_status(value: Any) -> bool:
+    """Whether it has what `Client.look_up` needs of an `IdempotencyKeyStatus`; a state of a later version is one too."""
+    return (
+        isinstance(value, dict)
+        and all(isinstance(value.get(name), str) for name in ("operation", "state"))
+        and isinstance(value.get("reservation_id", 0), str | None)
+    )
+
+
 def is_problem(value: Any) -> bool:
     """Whether it is what the document says a `Problem` is; a code or advice of a later version is one too."""
     return (

@@ -49,13 +49,16 @@ class Record(TypedDict):
 
 
 class Store(Protocol):
-    """Supplied by the caller. Both methods return only when a crash cannot undo them any more."""
+    """Supplied by the caller. ``begin`` and ``save`` return only when a crash cannot undo them any more."""
 
     def begin(self, intent: str, record: Record) -> Record:
         """Adds the record unless the intent has one, atomically; returns the one that is there now."""
 
     def save(self, intent: str, record: Record) -> None:
         """Replaces the record."""
+
+    def find(self, intent: str) -> Record | None:
+        """Returns the record that is there now, ``None`` where the intent has none."""
 
 
 class MemoryStore:
@@ -73,6 +76,11 @@ class MemoryStore:
     def save(self, intent: str, record: Record) -> None:
         with self._lock:
             self._records[intent] = encode(record)
+
+    def find(self, intent: str) -> Record | None:
+        with self._lock:
+            found = self._records.get(intent)
+            return None if found is None else cast(Record, decode(found))
 
 
 class FileStore:
@@ -101,6 +109,12 @@ class FileStore:
         path = self._path(intent)
         os.replace(self._write(path, record), path)
         _sync(self._folder)
+
+    def find(self, intent: str) -> Record | None:
+        try:
+            return _read(self._path(intent), intent)
+        except FileNotFoundError:
+            return None
 
     def _path(self, intent: str) -> Path:
         """A digest: of one length, and the same on disks that do not tell ``a`` from ``A``. The record says its intent itself."""
