@@ -10,7 +10,6 @@ use crate::live::{self, Live};
 use crate::process::Setup;
 use crate::store::Store;
 
-const QUIET: Duration = Duration::from_secs(8);
 const LIMIT: Duration = Duration::from_secs(1800);
 /// Sweepers at once.
 const SWEEPERS: usize = 3;
@@ -26,7 +25,7 @@ pub async fn measure(arguments: &Arguments, store: &Store, folder: &Path) {
 
     let api = setup.api(&[("SCHEDULER", "off")]).await;
     store.add_expired(arguments.expired).await;
-    let quiet = live::run(api.port, arguments.rate, QUIET).await;
+    let quiet = live::run(api.port, arguments.rate, arguments.quiet).await;
     let live = Live::start(api.port, arguments.rate);
     let mut sweepers: Vec<_> = (0..SWEEPERS).map(|_| setup.jobs(&[("CLEANUP_SCHEDULE", "* * * * * *")])).collect();
     let (began, all) = (Instant::now(), store.expired().await);
@@ -41,7 +40,7 @@ pub async fn measure(arguments: &Arguments, store: &Store, folder: &Path) {
     }
     let took = began.elapsed().as_secs_f64();
     let meanwhile = live.stop().await;
-    let quiet = quiet.and(live::run(api.port, arguments.rate, QUIET).await);
+    let quiet = quiet.and(live::run(api.port, arguments.rate, arguments.quiet).await);
     let told = store.batches().await;
     let or_none = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |n| n.to_string());
     println!(
@@ -59,4 +58,6 @@ pub async fn measure(arguments: &Arguments, store: &Store, folder: &Path) {
         meanwhile.failed,
         meanwhile.count(),
     );
+    assert_eq!(all, arguments.expired as i64, "expired keys at the beginning");
+    assert_eq!(quiet.failed + meanwhile.failed, 0, "live requests that were not answered 201");
 }

@@ -14,8 +14,6 @@ use crate::store::Store;
 
 /// Requests at once while the booking system is down.
 const CALLERS: usize = 100;
-/// How long live requests are measured without a backlog, before it and after it.
-const QUIET: Duration = Duration::from_secs(8);
 /// A backlog that is not cleared by then is not cleared.
 const LIMIT: Duration = Duration::from_secs(900);
 
@@ -29,7 +27,7 @@ pub async fn measure(arguments: &Arguments, store: &Store, folder: &Path) {
     let setup = Setup { folder, settings };
 
     let (api, jobs) = both(&setup).await;
-    let before = live::run(api.port, arguments.rate, QUIET).await;
+    let before = live::run(api.port, arguments.rate, arguments.quiet).await;
     jobs.kill();
     api.kill();
 
@@ -49,14 +47,15 @@ pub async fn measure(arguments: &Arguments, store: &Store, folder: &Path) {
     }
     let took = began.elapsed().as_secs_f64();
     let meanwhile = live.stop().await;
+    let [completed, released] = [store.of_state("completed", until_ms).await - others, store.of_state("released", until_ms).await];
     let (peak, allowed) = (booking.peak(), 2 * recovery_calls(arguments));
-    let quiet = before.and(live::run(api.port, arguments.rate, QUIET).await);
+    let quiet = before.and(live::run(api.port, arguments.rate, arguments.quiet).await);
     println!(
         "| {} | {leases} | {took:.1} | {:.0} | {}, {} | {peak} ({allowed}) | {:.1}, {:.1} | {:.1}, {:.1} | {:.2} | {} of {} |",
         store.name(),
         leases as f64 / took,
-        store.of_state("completed", until_ms).await - others,
-        store.of_state("released", until_ms).await,
+        completed,
+        released,
         quiet.ms(0.5),
         meanwhile.ms(0.5),
         quiet.ms(0.99),
@@ -66,6 +65,10 @@ pub async fn measure(arguments: &Arguments, store: &Store, folder: &Path) {
         meanwhile.count(),
     );
     assert!(peak <= allowed, "{peak} look-ups at once, {allowed} are allowed");
+    assert_eq!(leases, arguments.leases as i64, "keys that nobody has settled, of the requests that were answered 503");
+    // The booking system booked every second one before its answer was lost.
+    assert_eq!([completed, released].iter().sum::<i64>(), leases, "keys that were settled");
+    assert_eq!(quiet.failed + meanwhile.failed, 0, "live requests that were not answered 201");
     drop((api, jobs));
 }
 

@@ -46,7 +46,11 @@ impl Setup<'_> {
 
     fn spawn(&self, program: &str, settings: &[(&str, &str)]) -> Process {
         let path = Path::new(env!("CARGO_BIN_EXE_api")).with_file_name(program);
-        assert!(path.exists(), "{} is missing: run 'cargo build --release -p jobs' first (make backlog does)", path.display());
+        assert!(
+            path.exists(),
+            "{} is missing: build it with the same profile first: 'cargo build --release -p jobs' (make backlog does)",
+            path.display()
+        );
         let log = self.folder.join(format!("{program}-{}.log", uuid::Uuid::new_v4().simple()));
         let child = Command::new(path)
             .current_dir(self.folder)

@@ -1,7 +1,8 @@
 //! What to measure, and for how long.
 
 const USAGE: &str = "usage: cargo bench -p api --bench requests -- \
-     [--seconds N] [--connections N,N,...] [--database sqlite|postgres|both] [--part speed|slow-senders|all] [--set NAME=VALUE]...";
+     [--seconds N] [--connections N,N,...] [--database sqlite|postgres|both] [--part speed|slow-senders|all] \
+     [--slow-seconds N] [--set NAME=VALUE]...";
 
 pub struct Arguments {
     /// Of one cell.
@@ -13,6 +14,8 @@ pub struct Arguments {
     pub speed: bool,
     /// Memory and latency beside bodies that do not come or do not end.
     pub slow_senders: bool,
+    /// Of one measurement beside slow senders: several body time-outs, so that all phases of a slow body are in it.
+    pub slow_seconds: u64,
     /// Settings of the server that are not to have their default.
     pub settings: Vec<(String, String)>,
 }
@@ -26,6 +29,7 @@ impl Arguments {
             postgres: true,
             speed: true,
             slow_senders: true,
+            slow_seconds: 20,
             settings: Vec::new(),
         };
         // Cargo itself adds --bench.
@@ -34,6 +38,7 @@ impl Arguments {
             let value = words.next().expect(USAGE);
             match name.as_str() {
                 "--seconds" => arguments.seconds = value.parse().expect(USAGE),
+                "--slow-seconds" => arguments.slow_seconds = value.parse().expect(USAGE),
                 "--connections" => arguments.connections = value.split(',').map(|n| n.parse().expect(USAGE)).collect(),
                 "--database" => {
                     assert!(["sqlite", "postgres", "both"].contains(&value.as_str()), "{USAGE}");

@@ -16,6 +16,10 @@ const HOT_KEYS: u64 = 256;
 /// Not counted: connections are opened, pools and caches fill.
 const WARM_UP: Duration = Duration::from_millis(500);
 
+/// Keys of fresh requests so far. One counter for the whole run: each part starts a server of its own on the same database, where a key
+/// that an earlier part has used is a replay.
+static FRESH_KEYS: AtomicU64 = AtomicU64::new(0);
+
 /// What one cell came to.
 pub struct Figures {
     pub per_second: f64,
@@ -26,12 +30,11 @@ pub struct Figures {
 
 pub struct Load {
     port: u16,
-    fresh: AtomicU64,
 }
 
 impl Load {
     pub const fn new(port: u16) -> Self {
-        Self { port, fresh: AtomicU64::new(0) }
+        Self { port }
     }
 
     pub async fn run(&self, kind: Kind, connections: usize, seconds: u64, server: &Server) -> Figures {
@@ -51,6 +54,7 @@ impl Load {
         let mut latencies: Vec<Duration> = latencies.into_iter().flatten().collect();
         latencies.sort_unstable();
         let count = latencies.len();
+        assert!(count > 0, "no request began and ended within {seconds} s");
         let at = |share: f64| latencies.get(((count as f64 - 1.0) * share) as usize).map_or(f64::NAN, |l| l.as_secs_f64() * 1e3);
         Figures {
             per_second: count as f64 / seconds as f64,
@@ -67,7 +71,7 @@ impl Load {
         let mut number = caller;
         loop {
             let key = match kind {
-                Kind::Fresh => format!("fresh-{:016x}", self.fresh.fetch_add(1, Ordering::Relaxed)),
+                Kind::Fresh => format!("fresh-{:016x}", FRESH_KEYS.fetch_add(1, Ordering::Relaxed)),
                 Kind::Replay => {
                     // Callers walk through the keys at a distance.
                     number += 7;

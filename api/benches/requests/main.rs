@@ -77,7 +77,7 @@ async fn run(arguments: &Arguments) {
         }
     }
     if arguments.slow_senders {
-        slow::head();
+        slow::head(arguments.slow_seconds);
         for (name, url, _) in &databases {
             slow::measure(arguments, name, url, &booking_url).await;
         }

@@ -16,8 +16,6 @@ use crate::server::Server;
 const SENDERS: u64 = 100;
 /// Callers beside them.
 const CALLERS: usize = 4;
-/// Of one measurement: several body time-outs, so that all phases of a slow body are in it.
-const SECONDS: u64 = 20;
 
 /// How a body comes that never comes to its end.
 #[derive(Clone, Copy)]
@@ -28,9 +26,9 @@ enum Slowness {
     Endless,
 }
 
-pub fn head() {
+pub fn head(seconds: u64) {
     println!(
-        "\n{CALLERS} callers of fresh requests, {SECONDS} s each, alone and beside {SENDERS} senders of a byte a second and {SENDERS} of endless bodies"
+        "\n{CALLERS} callers of fresh requests, {seconds} s each, alone and beside {SENDERS} senders of a byte a second and {SENDERS} of endless bodies"
     );
     println!(
         "\n| database | beside slow senders | requests/s | p50 ms | p99 ms | peak memory of api, MiB | slow bodies refused: 408, 413 |"
@@ -48,7 +46,7 @@ pub async fn measure(arguments: &Arguments, database: &str, url: &str, booking_u
     // Pools, caches and the allocator take what they take once.
     load.run(Kind::Fresh, CALLERS, 3, &server).await;
     server.peak_memory_mib();
-    let alone = load.run(Kind::Fresh, CALLERS, SECONDS, &server).await;
+    let alone = load.run(Kind::Fresh, CALLERS, arguments.slow_seconds, &server).await;
     print(database, "no", &alone, &server, "-");
 
     let senders = Senders::default();
@@ -57,13 +55,19 @@ pub async fn measure(arguments: &Arguments, database: &str, url: &str, booking_u
         .flat_map(|slowness| (0..SENDERS).map(move |n| (slowness, n)))
         .map(|(slowness, n)| tokio::spawn(senders.clone().send(server.port, slowness, n)))
         .collect();
-    let beside = load.run(Kind::Fresh, CALLERS, SECONDS, &server).await;
+    let beside = load.run(Kind::Fresh, CALLERS, arguments.slow_seconds, &server).await;
     let refused = [&senders.0.timed_out, &senders.0.too_large].map(|count| count.load(Ordering::Relaxed).to_string());
     print(database, "yes", &beside, &server, &refused.join(", "));
     senders.0.stop.store(true, Ordering::Relaxed);
     for task in tasks {
         task.abort();
+        match task.await {
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Ok(()) | Err(_) => {}
+        }
     }
+    // An endless body is refused in far less than a second, one that drips after the body time-out.
+    assert!(senders.0.too_large.load(Ordering::Relaxed) > 0, "no endless body was refused");
     println!(
         "| {database} | ratio | {:.2} | {:.2} | {:.2} | | |",
         beside.per_second / alone.per_second,
