@@ -1,44 +1,21 @@
 //! What the booking system can say to us, in classes: every outcome of a call falls into exactly one (contract, section 5).
 
 pub mod http;
-
-use entity::reservation::Details;
+pub mod shown;
 
 /// A booking as the booking system tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Booking {
     /// Its id there; 1..=255 characters.
     pub booking_id: String,
-    /// Its changeable values, where they were told readably.
-    pub values: Option<Values>,
+    /// What it shows of the members that a change can change.
+    pub shown: shown::Shown,
 }
 
 /// Whether a text can be the id of a booking: one that a person can read and repeat.
 #[must_use]
 pub fn is_booking_id(text: &str) -> bool {
     (1..=255).contains(&text.chars().count()) && !text.trim().is_empty() && !text.contains(char::is_control)
-}
-
-/// What a change can change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Values {
-    /// Quantity.
-    pub quantity: i32,
-    /// Begin.
-    pub starts_at: Option<entity::timestamp::Timestamp>,
-    /// End.
-    pub ends_at: Option<entity::timestamp::Timestamp>,
-    /// Note.
-    pub note: Option<String>,
-}
-
-impl Values {
-    /// Whether the booking there has these details.
-    #[must_use]
-    pub fn are_those_of(&self, details: &Details) -> bool {
-        let Self { quantity, starts_at, ends_at, note } = self;
-        (quantity, starts_at, ends_at, note) == (&details.quantity, &details.starts_at, &details.ends_at, &details.note)
-    }
 }
 
 /// Provably nothing happened there.
@@ -91,7 +68,7 @@ pub enum Looked {
 }
 
 /// Why nobody can tell, for the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unknown {
     /// Not answered within `BOOKING_TIMEOUT`.
     TimedOut,
@@ -101,6 +78,8 @@ pub enum Unknown {
     Status(u16),
     /// An answer that cannot be read, is too large, or names another booking.
     Unreadable,
+    /// The answer has a content coding of this name, which we cannot undo.
+    Coding(String),
 }
 
 impl std::fmt::Display for Unknown {
@@ -110,6 +89,7 @@ impl std::fmt::Display for Unknown {
             Self::Broken => f.write_str("the connection broke"),
             Self::Status(status) => write!(f, "status {status}"),
             Self::Unreadable => f.write_str("an unreadable answer"),
+            Self::Coding(name) => write!(f, "an answer with the unknown content coding {name}"),
         }
     }
 }

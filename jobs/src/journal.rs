@@ -84,7 +84,7 @@ pub(crate) fn of_sent<T>(sent: &Sent<T>) -> (String, Option<u16>) {
         Sent::Nothing(Nothing::NoConnection) => ("no connection".into(), None),
         Sent::Nothing(Nothing::Misconfigured { status }) => ("not accepted".into(), Some(*status)),
         Sent::Nothing(Nothing::Busy { .. }) => ("busy".into(), Some(429)),
-        Sent::Unknown(why) => unknown(*why),
+        Sent::Unknown(why) => unknown(why),
     }
 }
 
@@ -93,13 +93,13 @@ pub(crate) fn of_looked(looked: &Looked) -> (String, Option<u16>) {
     match looked {
         Looked::Found(_) => ("found".into(), Some(200)),
         Looked::NotThere => ("not there".into(), Some(404)),
-        Looked::Unknown(why) => unknown(*why),
+        Looked::Unknown(why) => unknown(why),
     }
 }
 
-fn unknown(why: Unknown) -> (String, Option<u16>) {
+fn unknown(why: &Unknown) -> (String, Option<u16>) {
     match why {
-        Unknown::Status(status) => ("unknown".into(), Some(status)),
-        Unknown::TimedOut | Unknown::Broken | Unknown::Unreadable => (format!("unknown: {why}"), None),
+        Unknown::Status(status) => ("unknown".into(), Some(*status)),
+        Unknown::TimedOut | Unknown::Broken | Unknown::Unreadable | Unknown::Coding(_) => (format!("unknown: {why}"), None),
     }
 }

@@ -16,6 +16,7 @@ use entity::store_error::StoreError;
 use entity::timestamp::Timestamp;
 
 use crate::answer;
+use crate::booking::shown::Shown;
 use crate::booking::{Booking, is_booking_id};
 use crate::boot_clock::millis;
 use crate::config::duration;
@@ -262,7 +263,7 @@ async fn resolve(
             lifecycle::resolve_not_booked(db, &key, look, retention_ms, &action).await?
         }
         (Operation::Create, Some(id)) => {
-            let booking = Booking { booking_id: id.to_owned(), values: None };
+            let booking = Booking { booking_id: id.to_owned(), shown: Shown::default() };
             let (answer, effect) = booked(&settings.public_base, &key, answer::stored_details(&key)?, booking);
             lifecycle::resolve_answered(db, &key, &answer, &effect, retention_ms, &action).await? == Finalized::Done
         }

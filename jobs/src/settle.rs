@@ -2,7 +2,7 @@
 //!
 //! It runs in a task of its own, so that a caller who hangs up changes nothing. No transaction and no pooled connection is held while
 //! the booking system is asked. A crash anywhere leaves the key `in_progress` under a lease that lapses; whoever takes it over begins
-//! with a look-up. What is decided lies in [`crate::rules`]; here it is done.
+//! with a look-up (where there is one), or sends a change again. What is decided lies in [`crate::rules`]; here it is done.
 
 mod call;
 mod change;
@@ -240,7 +240,7 @@ impl<'a> Attempt<'a> {
         true
     }
 
-    fn log_unknown(&self, call: &str, why: Unknown) {
+    fn log_unknown(&self, call: &str, why: &Unknown) {
         tracing::warn!(reference = %self.record.reference, call, %why, "the booking system's answer settles nothing");
     }
 

@@ -4,6 +4,9 @@ use super::support::prelude::*;
 
 tests!(both [
     a_refusal_is_final_stored_and_replayed,
+    a_refusal_that_answers_a_copy_is_no_refusal,
+    a_refusal_is_stored_only_once_a_look_up_could_be_read,
+    without_look_up_a_refusal_stands_for_itself,
     a_replay_has_the_headers_of_its_answer_and_its_own,
     what_surely_had_no_effect_frees_the_key,
     an_address_where_nobody_answers_frees_the_key,
@@ -34,6 +37,61 @@ async fn a_refusal_is_final_stored_and_replayed(case: &Case) {
         assert_eq!(upstream.posts(&body).len(), 1);
     }
     assert!(upstream.bookings().is_empty());
+    assert_eq!(upstream.requests("GET").len(), 5, "each refusal is checked once");
+}
+
+/// F03: a proxy sends our request twice; the first copy books, the second is refused, and that is what we see.
+async fn a_refusal_that_answers_a_copy_is_no_refusal(case: &Case) {
+    let (upstream, service) = case.started().await;
+    for status in [400, 402, 409, 410, 422] {
+        let (key, body) = (case.key(), case.body());
+        upstream.on_post(&body, [vec![Book, Status(status)]]);
+        let first = service.post(&key, &body).await;
+        first.expect_created();
+        assert_eq!(first.id(), upstream.bookings_of(&body)[0].reference);
+        service.post(&key, &body).await.expect_replay_of(&first);
+        assert_eq!(upstream.posts(&body).len(), 1, "{status}");
+    }
+}
+
+/// F03
+async fn a_refusal_is_stored_only_once_a_look_up_could_be_read(case: &Case) {
+    let upstream = case.upstream().await;
+    let service = case.api(&upstream).set("ANSWER_WITHIN", "2s").set("BOOKING_TIMEOUT", "1s").set("ABSENT_AFTER", "1s").start().await;
+    // Read at the second try, while the caller waits.
+    for books in [true, false] {
+        let (key, body) = (case.key(), case.body());
+        let script = if books { vec![Book, Status(409)] } else { vec![Status(409)] };
+        upstream.on_post(&body, [script]);
+        upstream.on_lookup([vec![Page(404)], vec![Status(500)], vec![Answer]]);
+        let reply = service.post(&key, &body).await;
+        assert_eq!(reply.status, if books { 201 } else { 422 }, "{reply:?}");
+        service.post(&key, &body).await.expect_replay_of(&reply);
+        assert_eq!(upstream.posts(&body).len(), 1);
+    }
+    // Not while the caller waits: nothing is stored until one is read.
+    for books in [true, false] {
+        let (key, body) = (case.key(), case.body());
+        let script = if books { vec![Book, Status(409)] } else { vec![Status(409)] };
+        upstream.on_post(&body, [script]);
+        upstream.on_lookup([vec![Status(500)]]);
+        service.post(&key, &body).await.expect_problem(503, "outcome-pending");
+        assert_ne!(service.key_state(&key).await.as_deref(), Some("completed"));
+        upstream.on_lookup([vec![Answer]]);
+        let settled = service.settle(&key, &body).await;
+        assert_eq!(settled.status, if books { 201 } else { 422 }, "{settled:?}");
+    }
+}
+
+async fn without_look_up_a_refusal_stands_for_itself(case: &Case) {
+    let upstream = case.upstream_that(true, false).await;
+    let service = case.api(&upstream).start().await;
+    let (key, body) = (case.key(), case.body());
+    upstream.on_post(&body, [vec![Status(409)]]);
+    let first = service.post(&key, &body).await;
+    first.expect_problem(422, "booking-rejected");
+    service.post(&key, &body).await.expect_replay_of(&first);
+    assert!(upstream.requests("GET").is_empty());
 }
 
 /// B21: what is of the one exchange is made anew, what is of the answer is not, and nothing is added but the mark.

@@ -1,6 +1,8 @@
 //! The booking system over HTTP: every failure of the client and every status becomes exactly one class.
 
-use std::time::Duration;
+mod content_coding;
+
+use std::time::{Duration, SystemTime};
 
 use entity::crash_point::{self, Moment};
 use entity::reservation::Details;
@@ -8,9 +10,10 @@ use reqwest::header::{self, HeaderMap};
 use reqwest::{Method, RequestBuilder, Response, Url, redirect};
 use serde::{Deserialize, Serialize};
 
-use super::{Booking, Looked, Nothing, Sent, Unknown, Values, is_booking_id};
+use super::shown::Shown;
+use super::{Booking, Looked, Nothing, Sent, Unknown, is_booking_id};
 
-/// An answer beyond this is unreadable.
+/// An answer beyond this is unreadable, decoded or not.
 const ANSWER_LIMIT_BYTES: usize = 1 << 20;
 /// A pooled connection older than this may just be closed by the other side: a send on it would be unknown for nothing.
 const POOL_IDLE: Duration = Duration::from_secs(5);
@@ -66,14 +69,6 @@ struct BookingRequest<'a> {
 struct BookingAnswer {
     booking_id: String,
     reference: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct ValuesAnswer {
-    quantity: i32,
-    starts_at: Option<entity::timestamp::Timestamp>,
-    ends_at: Option<entity::timestamp::Timestamp>,
-    note: Option<String>,
 }
 
 impl HttpBookingSystem {
@@ -177,7 +172,8 @@ impl HttpBookingSystem {
         let trace_id = trace.replace('-', "");
         let request = request
             .header("traceparent", format!("00-{trace_id}-{:016x}-01", rand::random_range(1..=u64::MAX)))
-            .header(header::ACCEPT, "application/json");
+            .header(header::ACCEPT, "application/json")
+            .header(header::ACCEPT_ENCODING, content_coding::ACCEPTED);
         match &self.token {
             Some(token) => request.bearer_auth(token),
             None => request,
@@ -195,7 +191,9 @@ impl HttpBookingSystem {
     async fn send(&self, request: RequestBuilder) -> Result<Reply, Failed> {
         let response = request.send().await.map_err(|e| failure(&e))?;
         let (status, retry_after_s, json) = (response.status(), retry_after_s(response.headers()), is_json(&response));
+        let headers = response.headers().clone();
         let body = read_limited(response).await.map_err(Failed::Unknown)?;
+        let body = content_coding::decode(&headers, body, ANSWER_LIMIT_BYTES).map_err(Failed::Unknown)?;
         let json = json && serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_ok();
         Ok(Reply { status: status.as_u16(), retry_after_s, json, body })
     }
@@ -261,9 +259,7 @@ fn booking(body: &[u8], reference: &str, must_name: bool) -> Option<Booking> {
     if !named || !is_booking_id(&answer.booking_id) {
         return None;
     }
-    let values = serde_json::from_slice::<ValuesAnswer>(body).ok();
-    let values = values.map(|v| Values { quantity: v.quantity, starts_at: v.starts_at, ends_at: v.ends_at, note: v.note });
-    Some(Booking { booking_id: answer.booking_id, values })
+    Some(Booking { booking_id: answer.booking_id, shown: Shown::read(body) })
 }
 
 /// A client error: only one before there was a connection proves that nothing was sent.
@@ -292,18 +288,19 @@ fn retry_after_s(headers: &HeaderMap) -> u64 {
     } else {
         let date = headers.get(header::DATE).and_then(|v| v.to_str().ok()).and_then(http_date);
         // Where it says what time it is there, its clock need not agree with ours (RFC 9110, section 10.2.3).
-        http_date(value).map(|until| u64::try_from((until - date.unwrap_or_else(wall_clock)).num_seconds()).unwrap_or(0))
+        http_date(value).map(|until| until.duration_since(date.unwrap_or_else(wall_clock)).map_or(0, |left| left.as_secs()))
     };
     seconds.unwrap_or(1).clamp(1, 86_400)
 }
 
 #[expect(clippy::disallowed_methods, reason = "what is compared with it is a date of the wall clock")]
-fn wall_clock() -> chrono::DateTime<chrono::Utc> {
-    chrono::Utc::now()
+fn wall_clock() -> SystemTime {
+    SystemTime::now()
 }
 
-fn http_date(text: &str) -> Option<chrono::DateTime<chrono::Utc>> {
-    chrono::DateTime::parse_from_rfc2822(text).ok().map(|date| date.to_utc())
+/// In any of the three forms that a recipient must read (RFC 9110, section 5.6.7).
+fn http_date(text: &str) -> Option<SystemTime> {
+    httpdate::parse_http_date(text.trim()).ok()
 }
 
 async fn read_limited(mut response: Response) -> Result<Vec<u8>, Unknown> {
@@ -329,7 +326,8 @@ mod tests {
             retry_after_s(&headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect())
         };
         let after = |value: &str| vec![(header::RETRY_AFTER, value.to_owned())];
-        let in_seconds = |s: i64| (wall_clock() + chrono::TimeDelta::seconds(s)).format("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        let at = |s: i64| wall_clock() - Duration::from_secs(3600) + Duration::from_secs(u64::try_from(3600 + s).unwrap());
+        let in_seconds = |s: i64| httpdate::fmt_http_date(at(s));
         for (value, seconds) in [("7", 7), ("0", 1), ("soon", 1), ("-5", 1), ("+5", 1), ("99999999999999999999999999999", 86_400)] {
             assert_eq!(read(&after(value)), seconds, "{value}");
         }

@@ -7,6 +7,7 @@ use super::Attempt;
 use crate::booking::{Booking, Looked, Sent};
 use crate::boot_clock::BootInstant;
 use crate::journal::{of_looked, of_sent};
+use crate::rules::Purpose;
 
 impl Attempt<'_> {
     pub(super) async fn call_book(&self, details: &Details) -> Sent<Booking> {
@@ -36,6 +37,22 @@ impl Attempt<'_> {
         let looked = self.settler.booking.look_up(&self.record.reservation_id).await;
         self.note("look up", of_looked(&looked), began);
         looked
+    }
+
+    /// What is there once a send was refused; `None` where the booking system offers no look-up. An unreadable answer is asked for again
+    /// as long as the caller waits.
+    pub(super) async fn look_after_refusal(&mut self) -> Option<Looked> {
+        if !self.settler.settings.offer.lookup {
+            return None;
+        }
+        loop {
+            let looked = self.call_look_up().await;
+            let Looked::Unknown(why) = &looked else { return Some(looked) };
+            self.log_unknown("look up", why);
+            if self.purpose != Purpose::Request || !self.pause().await {
+                return Some(looked);
+            }
+        }
     }
 
     pub(super) fn note(&self, what: &'static str, (result, status): (String, Option<u16>), began: BootInstant) {

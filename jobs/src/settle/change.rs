@@ -6,6 +6,7 @@ use entity::reservation::{self, Details, Reservation};
 
 use super::{Attempt, Outcome};
 use crate::answer;
+use crate::booking::shown::Effect as Shows;
 use crate::booking::{Looked, Sent};
 use crate::boot_clock::BootInstant;
 
@@ -14,7 +15,10 @@ enum Round {
     Applied,
     Refused,
     Over(Outcome),
+    /// Sending it again may tell.
     Unsettled,
+    /// Nothing but an operator, or a booking that changes, will tell.
+    CannotTell,
 }
 
 impl Attempt<'_> {
@@ -34,6 +38,10 @@ impl Attempt<'_> {
                 Round::Applied => return self.applied(details).await,
                 Round::Refused => return self.refused().await,
                 Round::Over(outcome) => return outcome,
+                Round::CannotTell => {
+                    let situation = self.situation();
+                    return self.give_up(&situation).await;
+                }
                 Round::Unsettled => {}
             }
             let recovering = self.purpose != super::Purpose::Request;
@@ -51,32 +59,41 @@ impl Attempt<'_> {
         };
         match sent {
             Sent::Done { .. } => Round::Applied,
-            Sent::Refused { .. } if before.may_free() => Round::Refused,
-            Sent::Refused { .. } if before.refusal_is_believed(self.bounds()) => self.check_refusal(details).await,
+            Sent::Refused { .. } if before.refusal_is_believed(self.bounds()) => {
+                self.refused_or_applied(details, before.may_free(), began).await
+            }
             Sent::Nothing(nothing) if before.may_free() => Round::Over(self.free(nothing).await),
             Sent::Refused { .. } | Sent::Nothing(_) => Round::Unsettled,
             Sent::Unknown(why) => {
                 self.last_sent = Some(began);
-                self.log_unknown("change", why);
+                self.log_unknown("change", &why);
                 Round::Unsettled
             }
         }
     }
 
-    /// A re-sent change was refused: perhaps because the first send was carried out. What the booking there says is true.
-    async fn check_refusal(&self, details: Option<&Details>) -> Round {
-        if !self.settler.settings.offer.lookup {
-            return Round::Refused;
-        }
-        match (self.call_look_up().await, details) {
-            (Looked::Found(booking), Some(details)) if booking.values.as_ref().is_some_and(|v| v.are_those_of(details)) => Round::Applied,
-            (Looked::NotThere, None) => Round::Applied,
-            (Looked::Found(_), _) | (Looked::NotThere, Some(_)) => Round::Refused,
-            (Looked::Unknown(why), _) => {
-                self.log_unknown("look up", why);
-                Round::Unsettled
+    /// The refusal may answer a copy of our own request, or a re-send of one that was carried out: what the booking shows decides.
+    /// `first`: nothing unknown was sent before.
+    async fn refused_or_applied(&mut self, details: Option<&Details>, first: bool, sent: BootInstant) -> Round {
+        match (self.look_after_refusal().await, details) {
+            (None, _) | (Some(Looked::Found(_)), None) | (Some(Looked::NotThere), Some(_)) => return Round::Refused,
+            (Some(Looked::NotThere), None) => return Round::Applied,
+            (Some(Looked::Found(booking)), Some(after)) => {
+                match self.reservation().await.map(|before| booking.shown.effect_of(&before.details, after)) {
+                    Some(Shows::Applied) => return Round::Applied,
+                    Some(Shows::NotApplied) => return Round::Refused,
+                    // Only the refusal itself speaks then. There was no other send that it could hide.
+                    Some(Shows::CannotTell) if first => return Round::Refused,
+                    Some(Shows::CannotTell) => return Round::CannotTell,
+                    None => {}
+                }
             }
+            (Some(Looked::Unknown(_)), _) => {}
         }
+        if first {
+            self.last_sent = Some(sent);
+        }
+        Round::Unsettled
     }
 
     async fn applied(&mut self, details: Option<Details>) -> Outcome {
@@ -84,15 +101,7 @@ impl Attempt<'_> {
         let Some(details) = details else {
             return self.finalize(answer::cancelled(), Effect::Cancel { id, at_ms }).await;
         };
-        // The claim saw it confirmed, and nothing else may change it until this key is settled.
-        let before = match reservation::find(&self.settler.db, &self.record.account, &id).await {
-            Ok(Some(before)) => before,
-            Ok(None) => return self.cannot_tell().await,
-            Err(error) => {
-                tracing::warn!(%error, "the reservation could not be read");
-                return self.cannot_tell().await;
-            }
-        };
+        let Some(before) = self.reservation().await else { return self.cannot_tell().await };
         let situation = self.situation();
         let busy_for_ms = match situation.unknown_send_age_ms {
             // A late first send could undo the next change where nothing there would recognise it.
@@ -101,6 +110,17 @@ impl Attempt<'_> {
         };
         let after = Reservation { details, version: before.version + 1, busy_for_ms, updated_at_ms: at_ms, ..before };
         self.finalize(answer::changed(&after), Effect::Change { after, busy_for_ms }).await
+    }
+
+    /// The reservation as it is without this change: the claim saw it confirmed, and nothing else may change it until this key is settled.
+    async fn reservation(&self) -> Option<Reservation> {
+        match reservation::find(&self.settler.db, &self.record.account, &self.record.reservation_id).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(%error, "the reservation could not be read");
+                None
+            }
+        }
     }
 
     async fn refused(&mut self) -> Outcome {

@@ -28,7 +28,7 @@ impl Attempt<'_> {
                             began.after_not_there(self.purpose, self.bounds())
                         }
                         Looked::Unknown(why) => {
-                            self.log_unknown("look up", why);
+                            self.log_unknown("look up", &why);
                             self.again().await
                         }
                     }
@@ -58,16 +58,31 @@ impl Attempt<'_> {
             Sent::Done { told, .. } => Ok(self.booked(details.clone(), told).await),
             Sent::Refused { status } if before.refusal_is_believed(self.bounds()) => {
                 tracing::info!(reference = %self.record.reference, status, "refused by the booking system");
-                let answer = answer::rejected(&self.settler.settings.public_base, &self.record.reservation_id);
-                Ok(self.finalize(answer, Effect::None).await)
+                self.refused_or_booked(details, began).await
             }
             Sent::Nothing(nothing) if before.may_free() => Ok(self.free(nothing).await),
             // Refused, but an earlier send may still be under way there: it proves nothing, and does not count as a send.
             Sent::Refused { .. } | Sent::Nothing(_) => Err(self.again().await),
             Sent::Unknown(why) => {
                 self.last_sent = Some(began);
-                self.log_unknown("book", why);
+                self.log_unknown("book", &why);
                 Err(self.again().await)
+            }
+        }
+    }
+
+    /// The refusal may answer a copy of our own request, made by a proxy or by the HTTP client: then the first copy has booked. Where
+    /// nobody can say, the refusal proves no more than a send without an answer.
+    async fn refused_or_booked(&mut self, details: &Details, sent: BootInstant) -> Result<Outcome, Step> {
+        match self.look_after_refusal().await {
+            Some(Looked::Found(booking)) => Ok(self.booked(details.clone(), booking).await),
+            Some(Looked::NotThere) | None => {
+                let answer = answer::rejected(&self.settler.settings.public_base, &self.record.reservation_id);
+                Ok(self.finalize(answer, Effect::None).await)
+            }
+            Some(Looked::Unknown(_)) => {
+                self.last_sent = Some(sent);
+                Err(Step::Stop)
             }
         }
     }

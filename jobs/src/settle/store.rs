@@ -92,11 +92,12 @@ impl Attempt<'_> {
             .with_min_delay(Duration::from_millis(50))
             .with_max_delay(Duration::from_secs(1))
             .with_jitter()
-            .without_max_times()
-            .with_total_delay(Some(self.clock.left()));
+            .without_max_times();
         let stored = transition
             .retry(backoff)
             .when(|error| matches!(error, StoreError::Unavailable(_)))
+            // Counts the tries as well as the pauses. A try that has begun is never cut short.
+            .adjust(|_, pause| pause.filter(|pause| *pause < self.clock.left()))
             .notify(|error, _| tracing::warn!(%error, "the outcome is not stored yet"))
             .await;
         stored.inspect_err(|error| tracing::error!(%error, "the outcome was not stored before the lease was over")).ok()

@@ -9,7 +9,10 @@ use crate::state::{At, Kind, State};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     Booked,
-    Refused,
+    /// `copy_books`: what was refused is a copy of our request that a proxy made, and the first copy books.
+    Refused {
+        copy_books: bool,
+    },
     /// No connection, 401, 403, 404, 405 or 429.
     Nothing,
     /// Time-out, broken connection, 5xx; the send takes effect later, or never.
@@ -135,10 +138,21 @@ fn of_worker(settings: &Settings, state: &State, worker: usize, actions: &mut Ve
             actions.push(Action::Answered { worker, reply: Reply::Booked, goes_on: false });
             if faults {
                 let there = &state.references[usize::from(w.reference)];
-                let replies = [Reply::Refused, Reply::Nothing, Reply::Unknown { arrives: true }, Reply::Unknown { arrives: false }];
+                let replies = [
+                    Reply::Refused { copy_books: false },
+                    Reply::Refused { copy_books: true },
+                    Reply::Nothing,
+                    Reply::Unknown { arrives: true },
+                    Reply::Unknown { arrives: false },
+                ];
                 for reply in replies {
                     // Deduplication answers a re-send of what is booked with the booking.
-                    if reply == Reply::Refused && there.bookings > 0 && crate::booking::deduplicates(settings, there) {
+                    let is_refused = matches!(reply, Reply::Refused { .. });
+                    if is_refused && there.bookings > 0 && crate::booking::deduplicates(settings, there) {
+                        continue;
+                    }
+                    // ASSUMPTION: no copy is made, or a look-up shows what became of it.
+                    if reply == (Reply::Refused { copy_books: true }) && !settings.offer.lookup && !settings.copies_unseen {
                         continue;
                     }
                     actions.extend(tries_again.iter().map(|&goes_on| Action::Answered { worker, reply, goes_on }));

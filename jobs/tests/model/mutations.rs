@@ -1,7 +1,7 @@
 //! Broken rules: each must be found. [`Rules`] passes the real rules on and breaks the one that is asked for.
 
 use entity::lifecycle::Origin;
-use jobs::rules::{Bounds, Purpose, Situation, Step};
+use jobs::rules::{Bounds, Offer, Purpose, Situation, Step};
 
 /// One rule, broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub enum Mutation {
     ResolveUnderLease,
     /// What deduplication allowed is not asked again before the send.
     SendsWhatWasAllowed,
+    /// A refusal is stored without a look-up.
+    RefusalStoredUnseen,
 }
 
 /// The rules of one run.
@@ -73,6 +75,10 @@ impl Rules {
 
     pub fn refusal_is_believed(&self, situation: &Situation) -> bool {
         self.mutation == Some(Mutation::RefusalBelievedAtOnce) || situation.refusal_is_believed(&self.bounds)
+    }
+
+    pub fn looks_after_refusal(&self, offer: Offer) -> bool {
+        offer.lookup && self.mutation != Some(Mutation::RefusalStoredUnseen)
     }
 
     pub fn may_free(&self, situation: &Situation) -> bool {

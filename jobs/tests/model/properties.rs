@@ -76,7 +76,9 @@ impl Calm {
     /// The one thing that a worker does next.
     fn choose(self, actions: &[Action]) -> Option<Action> {
         let of_worker = |action: &&Action| match action {
-            Action::Answered { reply, goes_on, .. } => !goes_on && *reply == if self.accepts { Reply::Booked } else { Reply::Refused },
+            Action::Answered { reply, goes_on, .. } => {
+                !goes_on && *reply == if self.accepts { Reply::Booked } else { Reply::Refused { copy_books: false } }
+            }
             Action::Read { .. } | Action::LookedUp { .. } | Action::Check { .. } | Action::Send { .. } | Action::Store { .. } => true,
             _ => false,
         };

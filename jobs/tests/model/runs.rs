@@ -113,6 +113,7 @@ fn every_mutation_is_found() {
     mutation_is_found(Mutation::SecondLookWithoutAttempt, BOTH, NO_ORPHAN);
     mutation_is_found(Mutation::ResolveUnderLease, Settings { operator: true, ..DEDUPLICATION }, NO_ORPHAN);
     mutation_is_found(Mutation::SendsWhatWasAllowed, FORGETS, ONE_BOOKING);
+    mutation_is_found(Mutation::RefusalStoredUnseen, BOTH, NO_ORPHAN);
 }
 
 #[test]
@@ -123,4 +124,6 @@ fn what_remains_is_what_the_assumptions_say() {
     let late = |settings: Settings| Settings { takes_effect_within: settings.takes_effect_within + 1, ..settings };
     breaks(late(LOOK_UP), "a send that takes effect later", ONE_BOOKING);
     breaks(late(BOTH), "a send that takes effect later", NO_ORPHAN);
+    let copied = |settings| Settings { copies_unseen: true, ..settings };
+    breaks(copied(DEDUPLICATION), "a copy of a send books, and another one is refused", NO_ORPHAN);
 }

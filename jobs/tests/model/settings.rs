@@ -56,6 +56,8 @@ pub struct Settings {
     pub pause_before_send: i8,
     /// ASSUMPTION: a send takes effect less than so many ticks after that check, or never.
     pub takes_effect_within: i8,
+    /// An ASSUMPTION that is broken: where there is no look-up, a proxy sends our request twice, and the second copy is refused.
+    pub copies_unseen: bool,
     /// A rule that is broken.
     pub mutation: Option<Mutation>,
 }
@@ -74,6 +76,7 @@ impl Settings {
             pause_before_send: CONNECT,
             // What the rules wait for.
             takes_effect_within: TIMEOUT + ABSENT_AFTER,
+            copies_unseen: false,
             mutation: None,
         }
     }

@@ -120,6 +120,8 @@ pub enum Then {
     Send,
     Release,
     Stop,
+    /// The send before it was refused, and that is believed.
+    Reject,
 }
 
 /// The transition that ends an attempt.

@@ -61,7 +61,8 @@ fn step(state: &State, action: Action) -> String {
             worker,
             match reply {
                 Reply::Booked => "is answered: booked",
-                Reply::Refused => "is answered: refused",
+                Reply::Refused { copy_books: false } => "is answered: refused",
+                Reply::Refused { copy_books: true } => "is answered: refused, and a copy of its send books",
                 Reply::Nothing => "is answered: nothing happened",
                 Reply::Unknown { arrives: true } => "gets no answer, its send is under way",
                 Reply::Unknown { arrives: false } => "gets no answer, its send is lost",

@@ -103,6 +103,7 @@ pub fn looked_up(settings: &Settings, worker: Worker, state: &State) -> Worker {
                 Then::Send => Step::Send,
                 Then::Release => Step::Release,
                 Then::Stop => Step::Stop,
+                Then::Reject => return Worker { at: At::Store(Outcome::Rejected), ..worker },
             };
             return goes(settings, Worker { absent: not_there.certain, ..worker }, step, state);
         }
@@ -112,8 +113,11 @@ pub fn looked_up(settings: &Settings, worker: Worker, state: &State) -> Worker {
 
 /// The look-up is not answered.
 pub fn look_up_fails(settings: &Settings, worker: Worker, state: &State, goes_on: bool) -> Worker {
+    let after_refusal = matches!(worker.at, At::Looked { not_there: NotThere { then: Then::Reject, .. }, .. });
     match worker.kind {
         Kind::SecondLook => Worker { at: At::Store(Outcome::Postpone), ..worker },
+        Kind::Request if after_refusal && goes_on => look_after_refusal(worker),
+        Kind::Request | Kind::Job if after_refusal => goes(settings, worker, Step::Stop, state),
         Kind::Request | Kind::Job => again(settings, worker, state, goes_on),
     }
 }
@@ -137,24 +141,37 @@ pub fn send(settings: &Settings, worker: Worker) -> Worker {
     Worker { at: At::Sent { left, believes_refusal, may_free }, ..worker }
 }
 
+/// `Attempt::look_after_refusal`.
+fn look_after_refusal(worker: Worker) -> Worker {
+    Worker { at: At::LookUp { not_there: NotThere { certain: false, then: Then::Reject } }, ..worker }
+}
+
 /// The send is answered; what it does there happens at this moment, or later.
 pub fn answered(settings: &Settings, worker: Worker, state: &mut State, reply: Reply, goes_on: bool) -> Worker {
     let At::Sent { left, believes_refusal, may_free } = worker.at else { return worker };
     let end = |end| Worker { at: At::Store(end), ..worker };
+    let age = (settings.takes_effect_within - left).min(crate::settings::OLD);
+    let maybe_sent = Some(MaybeSent { age, own: true });
+    if reply == (Reply::Refused { copy_books: true }) {
+        booking::book(settings, state, worker.reference);
+    }
     match reply {
         Reply::Booked => {
             booking::book(settings, state, worker.reference);
             end(Outcome::Booked)
         }
-        Reply::Refused if believes_refusal => end(Outcome::Rejected),
+        // Written down only if the look-up is not answered; else nobody reads it.
+        Reply::Refused { .. } if believes_refusal && rules(settings).looks_after_refusal(settings.offer) => {
+            look_after_refusal(Worker { maybe_sent, ..worker })
+        }
+        Reply::Refused { .. } if believes_refusal => end(Outcome::Rejected),
         Reply::Nothing if may_free => end(Outcome::Free),
-        Reply::Refused | Reply::Nothing => again(settings, worker, state, goes_on),
+        Reply::Refused { .. } | Reply::Nothing => again(settings, worker, state, goes_on),
         Reply::Unknown { arrives } => {
             if arrives {
                 booking::leave(state, worker.reference, left);
             }
-            let age = (settings.takes_effect_within - left).min(crate::settings::OLD);
-            again(settings, Worker { maybe_sent: Some(MaybeSent { age, own: true }), ..worker }, state, goes_on)
+            again(settings, Worker { maybe_sent, ..worker }, state, goes_on)
         }
     }
 }

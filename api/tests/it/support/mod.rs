@@ -4,6 +4,7 @@ pub mod backlog;
 pub mod case;
 pub mod client;
 pub mod cluster;
+pub mod coding;
 pub mod database;
 pub mod disk;
 pub mod document;

@@ -18,12 +18,18 @@ pub enum Step {
     After(u64),
     /// Wait until the test opens the gate of this name.
     Gate(&'static str),
-    /// The effect alone: a booking is made.
+    /// The effect alone: what is asked for is done.
     Book,
     /// Do as asked and say so.
     Answer,
     /// The same with 200 instead of 201.
     Answer200,
+    /// Do as asked and say so in this content coding.
+    Coded(&'static str),
+    /// Done, but the answer is this body, said to be in this content coding.
+    Packed(&'static str, Arc<Vec<u8>>),
+    /// The booking, with these members and no others of those that a change can change.
+    Showing(Value),
     Status(u16),
     /// A status with this `Retry-After`.
     Busy(u16, &'static str),

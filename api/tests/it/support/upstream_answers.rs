@@ -1,10 +1,14 @@
 //! How the booking system plays a script.
 
+use super::coding;
 use super::upstream::{Booking, Request, Step, Upstream};
 use super::wire::Wire;
 use serde_json::{Value, json};
 use std::io::Result;
 use std::time::Duration;
+
+/// The members of a booking that a change can change.
+const CHANGEABLE: [&str; 4] = ["quantity", "starts_at", "ends_at", "note"];
 
 /// Plays the script; whether the connection goes on afterwards.
 pub(super) async fn play(upstream: &Upstream, wire: &mut Wire, request: &Request, script: Vec<Step>) -> Result<bool> {
@@ -15,9 +19,32 @@ pub(super) async fn play(upstream: &Upstream, wire: &mut Wire, request: &Request
         match step {
             Step::After(milliseconds) => tokio::time::sleep(Duration::from_millis(milliseconds)).await,
             Step::Gate(name) => upstream.pass_gate(name).await,
-            Step::Book => made = Some(book(upstream, request)),
-            Step::Answer => return obey(upstream, wire, request, made, known, 201).await,
-            Step::Answer200 => return obey(upstream, wire, request, made, known, 200).await,
+            Step::Book if request.method == "POST" => made = Some(book(upstream, request)),
+            Step::Book => change(upstream, request),
+            Step::Answer | Step::Answer200 => {
+                let (status, body) = obey(upstream, request, made, known);
+                let status = if matches!(step, Step::Answer200) && status == 201 { 200 } else { status };
+                return send_json(wire, status, &body, &[]).await;
+            }
+            Step::Coded(name) => {
+                let (status, body) = obey(upstream, request, made, known);
+                let body = coding::encode(name, body.to_string().as_bytes());
+                return send(wire, status, "application/json", &[("Content-Encoding", name)], &body).await;
+            }
+            Step::Packed(name, body) => {
+                let (status, _) = obey(upstream, request, made, known);
+                return send(wire, status, "application/json", &[("Content-Encoding", name)], &body).await;
+            }
+            Step::Showing(members) => {
+                let (status, mut body) = obey(upstream, request, made, known);
+                for name in CHANGEABLE {
+                    if let Some(booking) = body.as_object_mut() {
+                        let _ = booking.remove(name);
+                        booking.extend(members.get(name).map(|value| (name.to_owned(), value.clone())));
+                    }
+                }
+                return send_json(wire, status, &body, &[]).await;
+            }
             Step::Status(status) => return send_json(wire, status, &json!({"error": "scripted"}), &[]).await,
             Step::Busy(status, after) => return send_json(wire, status, &json!({"error": "scripted"}), &[("Retry-After", after)]).await,
             Step::Page(status) => return send(wire, status, "text/html", &[], b"<html><body>gateway</body></html>").await,
@@ -75,20 +102,10 @@ pub(super) async fn play(upstream: &Upstream, wire: &mut Wire, request: &Request
     Ok(false)
 }
 
-/// Does what the request asks for.
-async fn obey(
-    upstream: &Upstream,
-    wire: &mut Wire,
-    request: &Request,
-    made: Option<Booking>,
-    known: Option<Booking>,
-    status: u16,
-) -> Result<bool> {
+/// Does what the request asks for; status and body of the answer.
+fn obey(upstream: &Upstream, request: &Request, made: Option<Booking>, known: Option<Booking>) -> (u16, Value) {
     match request.method.as_str() {
-        "POST" => {
-            let body = shown(&made.unwrap_or_else(|| book(upstream, request))).to_string().into_bytes();
-            return send(wire, status, "application/json", &[], &body).await;
-        }
+        "POST" => return (201, shown(&made.unwrap_or_else(|| book(upstream, request)))),
         "PATCH" | "DELETE" => change(upstream, request),
         _ => {}
     }
@@ -97,10 +114,7 @@ async fn obey(
         "DELETE" => known.filter(|b| !b.cancelled),
         _ => find(upstream, request),
     };
-    match found {
-        Some(booking) => send_json(wire, 200, &shown(&booking), &[]).await,
-        None => send_json(wire, 404, &json!({"error": "no such booking"}), &[]).await,
-    }
+    found.map_or_else(|| (404, json!({"error": "no such booking"})), |booking| (200, shown(&booking)))
 }
 
 /// Makes the booking; where keys are deduplicated, only the first time.
@@ -136,7 +150,7 @@ fn change(upstream: &Upstream, request: &Request) {
             booking.cancelled = true;
             continue;
         }
-        for name in ["quantity", "starts_at", "ends_at", "note"] {
+        for name in CHANGEABLE {
             if let Some(value) = request.body.get(name) {
                 booking.details[name] = value.clone();
             }
