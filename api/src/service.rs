@@ -1,4 +1,4 @@
-//! What every request handler needs: storage behind a time limit, the settler, and the waiting rooms of this process.
+//! What every request handler needs: storage behind a time limit, the settler, and who waits for which key in this process.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::http::auth::Authenticator;
 use crate::http::key_header::KeySyntax;
 use crate::http::problem::{Code, Problem};
 use crate::metrics::Metrics;
-use crate::waiting::WaitingRooms;
+use crate::waiting::KeyWaiters;
 
 /// The state that all requests of one process share.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct Service {
     /// Finds the caller.
     pub authenticator: Authenticator,
     /// Who waits for which key.
-    pub waiting: WaitingRooms,
+    pub waiting: KeyWaiters,
     /// Keys known to be completed: for them the record is read before an insert is tried.
     pub completed: Cache<KeyDigest, ()>,
     /// Counters.
@@ -62,7 +62,7 @@ impl Service {
             db,
             settler,
             authenticator: Authenticator::new(open),
-            waiting: WaitingRooms::default(),
+            waiting: KeyWaiters::default(),
             completed: Cache::builder().max_capacity(100_000).time_to_live(Duration::from_secs(300)).build(),
             metrics: Metrics::default(),
             storage_timeout,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entity::api_token::{self, Principal, Role};
+use jobs::boot_clock::{BootInstant, millis};
 use moka::sync::Cache;
 use poem::http::header;
 use poem::{Request, RequestBody, Result};
@@ -16,8 +17,8 @@ use crate::service::Service;
 
 /// The account of an open server.
 pub const LOCAL_ACCOUNT: &str = "local";
-/// A token is believed for so long without a look. A revoked one is refused within 5 s in every process: the look itself takes time, too.
-const TOKEN_CACHE: Duration = Duration::from_secs(4);
+/// A token is believed for so long after the begin of a look, however long that took. A revoked one is refused within 5 s in every process.
+const TOKEN_BELIEVED: Duration = Duration::from_secs(4);
 const SCHEME: &str = "bearerToken";
 
 /// The authenticated caller: the first thing that every operation takes.
@@ -71,15 +72,33 @@ impl<'a> ApiExtractor<'a> for Caller {
 pub struct Authenticator {
     /// Whether the server runs without tokens.
     open: bool,
-    /// By SHA-256 of the token: a token's text is kept nowhere.
-    known: Cache<[u8; 32], Principal>,
+    known: KnownTokens,
+}
+
+/// By SHA-256 of the token, with the end of belief in it: a token's text is kept nowhere.
+#[derive(Debug)]
+struct KnownTokens(Cache<[u8; 32], (BootInstant, Principal)>);
+
+impl KnownTokens {
+    fn new() -> Self {
+        Self(Cache::builder().max_capacity(10_000).time_to_live(TOKEN_BELIEVED).build())
+    }
+
+    fn find(&self, digest: &[u8; 32], now: BootInstant) -> Option<Principal> {
+        let (believed_until, principal) = self.0.get(digest)?;
+        (now < believed_until).then_some(principal)
+    }
+
+    fn learn(&self, digest: [u8; 32], looked_at: BootInstant, principal: Principal) {
+        self.0.insert(digest, (looked_at.plus_ms(millis(TOKEN_BELIEVED)), principal));
+    }
 }
 
 impl Authenticator {
     /// `open`: there is no token in the database.
     #[must_use]
     pub fn new(open: bool) -> Self {
-        Self { open, known: Cache::builder().max_capacity(10_000).time_to_live(TOKEN_CACHE).build() }
+        Self { open, known: KnownTokens::new() }
     }
 
     async fn authenticate(&self, service: &Arc<Service>, request: &Request) -> Result<Caller, Problem> {
@@ -88,12 +107,12 @@ impl Authenticator {
         }
         let token = bearer_token(request).ok_or_else(unauthenticated)?;
         let digest: [u8; 32] = Sha256::digest(&token).into();
-        if let Some(principal) = self.known.get(&digest) {
+        if let Some(principal) = self.known.find(&digest, BootInstant::now()) {
             return Ok(Caller(principal));
         }
-        let db = service.db.clone();
+        let (db, looked_at) = (service.db.clone(), BootInstant::now());
         let principal = service.storage(async move { api_token::authenticate(&db, &token).await }).await?.ok_or_else(unauthenticated)?;
-        self.known.insert(digest, principal.clone());
+        self.known.learn(digest, looked_at, principal.clone());
         Ok(Caller(principal))
     }
 }
@@ -108,4 +127,19 @@ fn bearer_token(request: &Request) -> Option<String> {
 
 fn unauthenticated() -> Problem {
     Problem::new(Code::Unauthenticated, "This request needs a valid token in the header Authorization.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_believed_from_the_begin_of_its_look_however_long_that_took() {
+        let known = KnownTokens::new();
+        let (looked_at, principal) = (BootInstant::now(), Principal { account: "a".into(), role: Role::Client });
+        known.learn([1; 32], looked_at, principal.clone());
+        assert_eq!(known.find(&[1; 32], looked_at.plus_ms(3999)), Some(principal));
+        assert_eq!(known.find(&[1; 32], looked_at.plus_ms(4000)), None);
+        assert_eq!(known.find(&[2; 32], looked_at), None);
+    }
 }

@@ -123,14 +123,19 @@ async fn answer_patiently(
     patience: &Patience,
     operation: &impl KeyedOperation,
 ) -> Result<Outgoing, Problem> {
-    let mut waiter = service.waiting.enter(keyed.digest());
+    let mut waiter = None;
     let mut blocked = 0;
     loop {
         match claim(service, keyed, operation).await? {
             Claim::Begun(record, told) => return first_answer(service, patience, operation, &record, told).await,
             Claim::Is(Claimed::Completed(record)) => return replay(service, record),
             Claim::Is(Claimed::InProgress(record)) => {
-                if waiter.wait(patience.duplicate_until).await {
+                if Instant::now() < patience.duplicate_until {
+                    match &mut waiter {
+                        // Listens, then reads again: it may have been settled since it was read.
+                        None => waiter = Some(service.waiting.listen(keyed.digest())),
+                        Some(waiter) => waiter.wait(patience.duplicate_until).await,
+                    }
                     continue;
                 }
                 if patience.preference.respond_async {

@@ -61,19 +61,36 @@ pub(super) async fn claim(service: &Arc<Service>, keyed: &Keyed, operation: &imp
     let new = keyed.new_key(service.settler.settings().lease, guard)?;
 
     let look_first = look_first || matches!(new.guard, Guard::Known);
-    let abandoned = Arc::new(AtomicBool::new(false));
-    let task = tokio::spawn(claim_and_begin(Arc::clone(service), keyed.clone(), new, look_first, Arc::clone(&abandoned)));
-    match tokio::time::timeout(service.storage_timeout, task).await {
-        Ok(Ok(Ok(claim))) => Ok(claim),
-        Ok(Ok(Err(error))) => Err(nothing_sent(storage_problem(&error), keyed.operation)),
-        Ok(Err(panicked)) => {
+    let fate = Fate::default();
+    let mut task = tokio::spawn(claim_and_begin(Arc::clone(service), keyed.clone(), new, look_first, fate.clone()));
+    let claimed = match tokio::time::timeout(service.storage_timeout, &mut task).await {
+        Ok(claimed) => claimed,
+        Err(_elapsed) if fate.decide() => return Err(nothing_sent(storage_problem(&StoreError::timed_out()), keyed.operation)),
+        // The work has begun in this very moment.
+        Err(_elapsed) => task.await,
+    };
+    match claimed {
+        Ok(Ok(claim)) => Ok(claim),
+        Ok(Err(error)) => Err(nothing_sent(storage_problem(&error), keyed.operation)),
+        Err(panicked) => {
             tracing::error!(%panicked, "a claim panicked");
             Err(internal())
         }
-        Err(_elapsed) => {
-            abandoned.store(true, Ordering::SeqCst);
-            Err(nothing_sent(storage_problem(&StoreError::timed_out()), keyed.operation))
-        }
+    }
+}
+
+/// Whether the work under a claim begins or its caller is told that nothing is sent: whoever asks first decides, and only once.
+#[derive(Debug, Clone, Default)]
+struct Fate(Arc<AtomicBool>);
+
+impl Fate {
+    /// True for the first who asks.
+    fn decide(&self) -> bool {
+        !self.0.swap(true, Ordering::SeqCst)
+    }
+
+    fn is_decided(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
     }
 }
 
@@ -90,13 +107,7 @@ fn nothing_sent(problem: Problem, operation: Operation) -> Problem {
     }
 }
 
-async fn claim_and_begin(
-    service: Arc<Service>,
-    keyed: Keyed,
-    new: NewKey,
-    look_first: bool,
-    abandoned: Arc<AtomicBool>,
-) -> Result<Claim, StoreError> {
+async fn claim_and_begin(service: Arc<Service>, keyed: Keyed, new: NewKey, look_first: bool, fate: Fate) -> Result<Claim, StoreError> {
     let fingerprint_of = |version| keyed.fingerprint(version);
     let try_claim = || async {
         let counted_from = BootInstant::now();
@@ -104,11 +115,11 @@ async fn claim_and_begin(
     };
     // The token is the same each time, so a claim whose acknowledgement was lost is found to be ours.
     let again = ExponentialBuilder::new().with_min_delay(Duration::from_millis(50)).with_max_delay(Duration::from_millis(500));
-    let again = again.without_max_times().with_total_delay(Some(service.storage_timeout));
-    let unanswered = |e: &StoreError| matches!(e, StoreError::Unavailable(_)) && !abandoned.load(Ordering::SeqCst);
+    let again = again.without_max_times();
+    let unanswered = |e: &StoreError| matches!(e, StoreError::Unavailable(_)) && !fate.is_decided();
     let (counted_from, claimed) = try_claim.retry(again).when(unanswered).await?;
     let Claimed::Mine(work) = claimed else { return Ok(Claim::Is(claimed)) };
-    if abandoned.load(Ordering::SeqCst) {
+    if !fate.decide() {
         // The caller has been told that nothing was sent; so nothing is. The key comes up again as if its worker had never sent.
         lifecycle::end_lease(&service.db, &work.lease, None).await?;
         return Ok(Claim::Is(Claimed::Mine(work)));
@@ -134,4 +145,21 @@ fn announce(service: Arc<Service>, digest: KeyDigest, told: oneshot::Receiver<Ou
         let _ = tell.send(outcome);
     });
     passed_on
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Fate;
+
+    #[test]
+    fn only_the_first_who_asks_decides_the_fate_of_a_claim() {
+        for _ in 0..200 {
+            let fate = Fate::default();
+            assert!(!fate.is_decided());
+            let decided =
+                std::thread::scope(|scope| [(); 2].map(|()| scope.spawn(|| fate.decide())).map(|asked| asked.join().unwrap_or(false)));
+            assert_eq!(decided.iter().filter(|first| **first).count(), 1);
+            assert!(fate.is_decided() && !fate.decide());
+        }
+    }
 }
