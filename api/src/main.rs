@@ -1,46 +1,49 @@
 //! `api`: serves everything; prints the document; runs the sandbox alone; makes tokens.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command prints its answer and its one line of error")]
 
+use std::error::Error;
 use std::process::ExitCode;
 
 use api::config::{Arguments, Command};
 use api::{http, serve, tokens};
-use entity::database::Database;
+use migration::start::StopSignal;
+use migration::terminal::{complain, show};
+
+const PROGRAM: &str = "api";
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments: Arguments = match jobs::config::parse("api") {
+    let arguments: Arguments = match jobs::config::parse(PROGRAM) {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
     if let Err(error) = jobs::telemetry::start() {
-        eprintln!("api: {error}");
+        complain(PROGRAM, error);
         return ExitCode::from(2);
     }
     match run(arguments).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("api: {error}");
+            complain(PROGRAM, error);
             ExitCode::FAILURE
         }
     }
 }
 
-async fn run(Arguments { command, settings }: Arguments) -> Result<(), Box<dyn std::error::Error>> {
+async fn run(Arguments { command, settings }: Arguments) -> Result<(), Box<dyn Error>> {
     match command {
-        None => serve::serve(settings).await,
+        None => serve::serve(PROGRAM, settings).await,
         Some(Command::Sandbox) => serve::serve_sandbox(settings).await,
         Some(Command::Openapi) => {
-            print!("{}", http::document::yaml());
+            show(&http::document::yaml());
             Ok(())
         }
         Some(Command::Token(command)) => {
-            let db = Database::connect(&settings.database.settings()).await?;
-            db.migrate().await?;
-            let (text, note) = tokens::run(&db, &command).await?;
-            print!("{text}");
+            let mut stop = StopSignal::receive()?;
+            let db = jobs::config::open(PROGRAM, &settings.database, &mut stop).await?;
+            let (text, note) = stop.unless("the database", tokens::run(&db, &command)).await?;
+            show(&text);
             if let Some(note) = note {
-                eprintln!("api: {note}");
+                complain(PROGRAM, note);
             }
             Ok(())
         }

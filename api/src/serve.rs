@@ -9,11 +9,14 @@ use entity::database::Database;
 use jobs::booking::http::HttpBookingSystem;
 use jobs::config as shared;
 use jobs::delete_expired_keys::DeleteExpiredKeys;
+use jobs::drain;
 use jobs::journal::Journal;
 use jobs::release_stale_leases::ReleaseStaleLeases;
 use jobs::scheduler::{GuardedJob, Scheduler};
 use jobs::settle::Settler;
-use jobs::telemetry::{say, stop_requested, worker_id};
+use jobs::telemetry::worker_id;
+use migration::start::StopSignal;
+use migration::terminal::say;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -36,11 +39,11 @@ const RELEASE_TIME_LIMIT: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// What keeps it from starting, as one line.
-pub async fn serve(settings: Settings) -> Result<(), Failure> {
+pub async fn serve(program: &'static str, settings: Settings) -> Result<(), Failure> {
     shared::check(&settings.booking, &settings.keys)?;
-    let db = Database::connect(&settings.database.settings()).await?;
-    db.migrate().await?;
-    let open = is_open(&db, &settings).await?;
+    let mut stop_signal = StopSignal::receive()?;
+    let db = shared::open(program, &settings.database, &mut stop_signal).await?;
+    let open = stop_signal.unless("the tokens", is_open(&db, &settings)).await?;
     let api_listener = bind(settings.http.listen, "LISTEN").await?;
     let api_address = api_listener.local_addr()?;
 
@@ -89,26 +92,22 @@ pub async fn serve(settings: Settings) -> Result<(), Failure> {
         },
     );
     let grace = settings.schedule.shutdown_grace;
-    let listening = tokio::spawn(listener::serve(api_listener, app, Limits::default(), stopping.clone(), grace));
+    let listening = tokio::spawn(listener::serve(api_listener, app, Limits::default(), stopping.clone(), drain::for_work(grace)));
 
-    stop_requested().await;
+    stop_signal.requested().await;
     say(format_args!("Stopping: no new requests; running work has {} to end", humantime::format_duration(grace)));
     let began = Instant::now();
     stopping.cancel();
     stop_jobs.cancel();
-    let drain = async {
+    let work = async {
         let _ = listening.await;
         if let Some(scheduler) = scheduler {
             scheduler.stop().await;
         }
         tasks.close();
         tasks.wait().await;
-        journal.close().await;
     };
-    let drained = tokio::select! {
-        drained = tokio::time::timeout(grace, drain) => drained.is_ok(),
-        () = stop_requested() => false,
-    };
+    let drained = drain::drain(grace, &mut stop_signal, work, journal.close()).await;
     if !drained {
         say(format_args!("What still runs is left under its lease"));
     }
@@ -117,8 +116,9 @@ pub async fn serve(settings: Settings) -> Result<(), Failure> {
         let left = grace.saturating_sub(began.elapsed()).max(Duration::from_millis(100));
         let _ = tokio::time::timeout(left, sandbox).await;
     }
+    // What still runs may yet store its outcome.
     if drained {
-        db.close().await;
+        let _ = tokio::time::timeout(Duration::from_secs(1), db.close()).await;
     }
     Ok(())
 }
@@ -184,12 +184,13 @@ fn try_it(address: SocketAddr, open: bool) -> String {
 /// # Errors
 /// What keeps it from starting, as one line.
 pub async fn serve_sandbox(settings: Settings) -> Result<(), Failure> {
+    let mut stop_signal = StopSignal::receive()?;
     let listener = bind(settings.http.sandbox_listen.unwrap_or(SANDBOX), "SANDBOX_LISTEN").await?;
     say(format_args!("Sandbox     http://{}", listener.local_addr()?));
     let stop = CancellationToken::new();
     let storage = sandbox::file_beside(&settings.database.database_url);
     let serving = tokio::spawn(sandbox::serve(listener, storage, stop.clone()));
-    stop_requested().await;
+    stop_signal.requested().await;
     stop.cancel();
     serving.await??;
     Ok(())

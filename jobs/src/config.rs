@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, ValueEnum};
-use entity::database::DatabaseSettings;
+use entity::database::{Database, DatabaseSettings};
+use migration::start::{Start, StopSignal};
+use migration::terminal::complain;
 use reqwest::Url;
 
 use crate::booking::http::HttpSettings;
@@ -194,11 +196,21 @@ pub fn settle_settings(booking: &BookingArgs, keys: &KeyArgs) -> SettleSettings 
     }
 }
 
+/// Opens the database and brings its schema up to date. Says what it waits for, and ends at a signal.
+///
+/// # Errors
+/// One line for the user; the schema is as it was then.
+pub async fn open(program: &'static str, database: &DatabaseArgs, stop: &mut StopSignal) -> Result<Database, Box<dyn std::error::Error>> {
+    let mut start = Start { program, database_url: &database.database_url, stop };
+    let db = start.step("the database", Database::connect(&database.settings())).await?;
+    start.step("the migration of its schema", db.migrate()).await?;
+    Ok(db)
+}
+
 /// Reads flags and environment; a mistake becomes one line on standard error, which repeats no secret.
 ///
 /// # Errors
 /// The exit status: 0 after `--help` and `--version`, else 2.
-#[expect(clippy::print_stderr, reason = "the one line of error of a command")]
 pub fn parse<T: Parser>(program: &str) -> Result<T, ExitCode> {
     T::try_parse().map_err(|error| {
         if !error.use_stderr() {
@@ -208,7 +220,7 @@ pub fn parse<T: Parser>(program: &str) -> Result<T, ExitCode> {
         let mut command = T::command();
         // Only a built one knows how its arguments are shown.
         command.build();
-        eprintln!("{program}: {}", one_line(&error, &command));
+        complain(program, one_line(&error, &command));
         ExitCode::from(2)
     })
 }

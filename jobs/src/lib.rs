@@ -7,6 +7,7 @@ pub mod booking;
 pub mod boot_clock;
 pub mod config;
 pub mod delete_expired_keys;
+pub mod drain;
 mod jitter;
 pub mod journal;
 pub mod operator;

@@ -1,21 +1,26 @@
 //! `jobs`: the scheduler alone, one run for a cron or a Kubernetes CronJob (`--once`), and the operator's tool (`keys`).
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command prints its answer and its one line of error")]
 
+use std::error::Error;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use entity::database::Database;
 use jobs::booking::http::HttpBookingSystem;
 use jobs::config::{self, BookingArgs, DatabaseArgs, KeyArgs, ScheduleArgs};
 use jobs::delete_expired_keys::DeleteExpiredKeys;
+use jobs::drain::drain;
 use jobs::journal::Journal;
 use jobs::operator::{self, KeysCommand};
 use jobs::release_stale_leases::ReleaseStaleLeases;
 use jobs::scheduler::{GuardedJob, Scheduler};
 use jobs::settle::Settler;
+use migration::start::StopSignal;
+use migration::terminal::{complain, say, show};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+const PROGRAM: &str = "jobs";
 
 /// Releases stale leases and deletes expired keys, by schedule or once; shows and resolves keys.
 #[derive(Parser)]
@@ -54,41 +59,34 @@ enum JobName {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments: Arguments = match config::parse("jobs") {
+    let arguments: Arguments = match config::parse(PROGRAM) {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
     if let Err(error) = jobs::telemetry::start() {
-        eprintln!("jobs: {error}");
+        complain(PROGRAM, error);
         return ExitCode::from(2);
     }
     match run(arguments).await {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("jobs: {error}");
+            complain(PROGRAM, error);
             ExitCode::FAILURE
         }
     }
 }
 
-async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
+async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     config::check(&arguments.booking, &arguments.keys)?;
     if arguments.once && arguments.command.is_some() {
         return Err("--once runs the jobs; it does not go with keys".into());
     }
-    let db = Database::connect(&arguments.database.settings()).await?;
-    db.migrate().await?;
+    let mut stop_signal = StopSignal::receive()?;
+    let db = config::open(PROGRAM, &arguments.database, &mut stop_signal).await?;
     if let Some(Command::Keys(command)) = &arguments.command {
-        return Ok(match operator::run(&db, command, &config::settle_settings(&arguments.booking, &arguments.keys)).await {
-            Ok(text) => {
-                print!("{text}");
-                ExitCode::SUCCESS
-            }
-            Err(error) => {
-                eprintln!("jobs: {error}");
-                ExitCode::FAILURE
-            }
-        });
+        let settings = config::settle_settings(&arguments.booking, &arguments.keys);
+        show(&stop_signal.unless("the database", operator::run(&db, command, &settings)).await?);
+        return Ok(ExitCode::SUCCESS);
     }
 
     let stop = CancellationToken::new();
@@ -96,7 +94,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
     let cleanup =
         GuardedJob::cleanup(DeleteExpiredKeys::new(db.clone(), arguments.keys.key_retention), db.clone(), worker.clone(), stop.clone());
     if arguments.once && arguments.job == Some(JobName::Cleanup) {
-        return Ok(exit_code(cleanup.run().await));
+        return once(cleanup.run(), &stop, &mut stop_signal, arguments.schedule.shutdown_grace).await;
     }
     let Some(url) = arguments.booking.booking_url.clone() else {
         return Err("BOOKING_URL is not set: name the booking system that api uses (beside its own sandbox: \
@@ -112,32 +110,49 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
     let release = GuardedJob::release(release, db.clone(), worker, stop.clone());
 
     if arguments.once {
-        let mut succeeded = release.run().await;
-        if arguments.job.is_none() {
-            succeeded &= cleanup.run().await;
-        }
-        journal.close().await;
-        return Ok(exit_code(succeeded));
+        let runs = async {
+            let mut succeeded = release.run().await;
+            if arguments.job.is_none() {
+                succeeded &= cleanup.run().await;
+            }
+            journal.close().await;
+            succeeded
+        };
+        return once(runs, &stop, &mut stop_signal, arguments.schedule.shutdown_grace).await;
     }
 
     let schedule = &arguments.schedule;
     let scheduler =
         Scheduler::start(vec![(schedule.release_schedule.clone(), release), (schedule.cleanup_schedule.clone(), cleanup)]).await?;
-    jobs::telemetry::say("jobs: the scheduler runs; stop it with SIGTERM or Ctrl-C");
-    jobs::telemetry::stop_requested().await;
+    say("jobs: the scheduler runs; stop it with SIGTERM or Ctrl-C");
+    stop_signal.requested().await;
     stop.cancel();
     tasks.close();
-    let all = async {
+    let work = async {
         scheduler.stop().await;
         tasks.wait().await;
-        journal.close().await;
     };
-    if tokio::time::timeout(schedule.shutdown_grace, all).await.is_err() {
-        jobs::telemetry::say("jobs: SHUTDOWN_GRACE is over; what still runs is left under its lease");
+    if !drain(schedule.shutdown_grace, &mut stop_signal, work, journal.close()).await {
+        say("jobs: what still runs is left under its lease");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn exit_code(succeeded: bool) -> ExitCode {
-    if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+/// Runs jobs to their end. At a signal they take nothing new, and have the grace to end what they have: not all was done then.
+async fn once(
+    runs: impl Future<Output = bool>,
+    stop: &CancellationToken,
+    stop_signal: &mut StopSignal,
+    grace: Duration,
+) -> Result<ExitCode, Box<dyn Error>> {
+    let mut runs = pin!(runs);
+    tokio::select! {
+        succeeded = &mut runs => return Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+        () = stop_signal.requested() => stop.cancel(),
+    }
+    tokio::select! {
+        _ = tokio::time::timeout(grace, runs) => {}
+        () = stop_signal.requested() => {}
+    }
+    Err("stopped before all was done; what still runs is left under its lease".into())
 }

@@ -14,6 +14,7 @@ use entity::operator_action::{self, OperatorAction, PastAction};
 use entity::reservation::Reservation;
 use entity::store_error::StoreError;
 use entity::timestamp::Timestamp;
+use migration::terminal::printable;
 
 use crate::answer;
 use crate::booking::shown::Shown;
@@ -149,7 +150,7 @@ pub async fn run(db: &Database, command: &KeysCommand, settings: &SettleSettings
                     key.attempt,
                     (key.now_ms - key.created_at_ms) / 1000,
                     key.operation.as_str(),
-                    key.account
+                    printable(&key.account)
                 );
             }
             Ok(text)
@@ -182,7 +183,7 @@ fn show(key: &Record) -> String {
          reservation       {}\ncreated           {}\nmaybe sent until  {}\nlooks             {}\n",
         key.reference,
         key.operation.as_str(),
-        key.account,
+        printable(&key.account),
         key.key_state(),
         key.attempt,
         key.reservation_id,
@@ -219,15 +220,16 @@ fn show_history(journal: &[PastEntry], actions: &[PastAction]) -> String {
             "{:>7}  {:<24}  {:<7}  {:<29}  {:>6}  {:>7}  {}",
             entry.attempt,
             Timestamp::from_millis(entry.at_ms).to_string(),
-            entry.what,
-            entry.result,
+            printable(&entry.what),
+            printable(&entry.result),
             entry.status.map_or_else(|| "-".into(), |s| s.to_string()),
             entry.duration_ms,
-            entry.worker
+            printable(&entry.worker)
         );
     }
     for PastAction { at_ms, action } in actions {
         let OperatorAction { said, reason, operator } = action;
+        let (operator, said, reason) = (printable(operator), printable(said), printable(reason));
         let _ = writeln!(text, "\n{} operator {operator} said \"{said}\": {reason}", Timestamp::from_millis(*at_ms));
     }
     text

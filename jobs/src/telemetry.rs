@@ -1,9 +1,12 @@
-//! What every process does alike: its log, its name, and what signals do to it.
+//! What every process does alike: its log, and its name.
 
-use std::fmt::Display;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
+use migration::terminal::printable;
+use tracing::field::Field;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::format::{self, Writer};
 
 /// Logs to standard error; `RUST_LOG` filters (`info` and warnings of libraries by default).
 ///
@@ -19,6 +22,7 @@ pub fn start() -> Result<(), String> {
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
+        .fmt_fields(format::debug_fn(write_field).delimited(" "))
         // A line that cannot be written, on a full disk, is lost; told of by a line more, it would take its task with it.
         .log_internal_errors(false)
         .try_init();
@@ -31,30 +35,17 @@ fn bear_file_size_limits() -> std::io::Result<()> {
     signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
 }
 
-/// A line on standard output. Where nobody takes it, on a full disk or a closed pipe, it is lost: no reason to die.
-pub fn say(line: impl Display) {
-    let _ = writeln!(std::io::stdout(), "{line}");
+/// `name=value`, the message without its name. What comes from elsewhere stays within its line.
+fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn std::fmt::Debug) -> std::fmt::Result {
+    let text = format!("{value:?}");
+    match field.name() {
+        "message" => write!(writer, "{}", printable(&text)),
+        name => write!(writer, "{name}={}", printable(&text)),
+    }
 }
 
 /// Names this process in the database and in logs: process id and a random part.
 #[must_use]
 pub fn worker_id() -> String {
     format!("{}-{:08x}", std::process::id(), rand::random::<u32>())
-}
-
-/// Returns at SIGTERM or SIGINT.
-pub async fn stop_requested() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
-        (Ok(mut terminate), Ok(mut interrupt)) => {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-        }
-        (Err(error), _) | (_, Err(error)) => {
-            tracing::error!(%error, "signals cannot be received: this process ends only by force");
-            std::future::pending::<()>().await;
-        }
-    }
 }

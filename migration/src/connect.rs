@@ -1,6 +1,5 @@
 //! How a database is opened, by this tool and by the service alike: two that open one new SQLite file differently lock each other out.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -13,6 +12,7 @@ use sea_orm_migration::sea_orm::{ConnectOptions, Database, DatabaseConnection, D
 
 use crate::server;
 use crate::session::{Outdated, Sessions};
+use crate::sqlite_files::{identity, unusable};
 
 /// Why a database was not opened. No message holds the URL, which may hold a password.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +85,7 @@ const WRITE_AHEAD_LIMIT: &str = "4194304";
 
 /// A database that can be opened: its URL was read.
 #[derive(Debug)]
-enum Place {
+pub(crate) enum Place {
     Sqlite(PathBuf),
     Postgres(Box<PgConnectOptions>),
 }
@@ -120,6 +120,9 @@ pub async fn open_renewed(
     });
     if let Place::Sqlite(file) = &place {
         make_folder(file)?;
+        if let Some((file, reason)) = unusable(file) {
+            return Err(ConnectError::Unreachable { place: file.display().to_string(), reason });
+        }
         let (file, opened) = (file.clone(), Arc::clone(&opened));
         options.map_sqlx_sqlite_opts(move |o| {
             o.pragma("journal_mode", "WAL")
@@ -166,7 +169,7 @@ pub async fn open_renewed(
 }
 
 impl Place {
-    fn of(url: &str) -> Result<Self, ConnectError> {
+    pub(crate) fn of(url: &str) -> Result<Self, ConnectError> {
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
             // The library would go on without it, and log its value.
             if let Some(unknown) = parameters(url).find(|name| !POSTGRES_PARAMETERS.contains(name) && !name.starts_with("options[")) {
@@ -240,11 +243,6 @@ fn make_folder(file: &Path) -> Result<(), ConnectError> {
         }
         _ => Ok(()),
     }
-}
-
-/// Device and number of the file that has this name now.
-fn identity(file: &Path) -> Option<(u64, u64)> {
-    std::fs::metadata(file).ok().map(|file| (file.dev(), file.ino()))
 }
 
 /// SQLITE_BUSY, extended or not.

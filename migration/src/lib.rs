@@ -22,6 +22,9 @@ mod m20261202_000006_create_operator_action;
 mod m20261202_000007_sort_text_by_its_bytes;
 mod server;
 pub mod session;
+mod sqlite_files;
+pub mod start;
+pub mod terminal;
 
 /// Any number, as long as every process of this service takes the same one.
 const ADVISORY_LOCK: i64 = 0x7265_7365_7276_6501;

@@ -1,11 +1,15 @@
 //! `cargo run -p migration -- up|status`: the schema by hand. `api` and `jobs` also run `up` at their start.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command prints its answer and its one line of error")]
 
 use clap::{Parser, Subcommand};
 use migration::session::Sessions;
+use migration::start::{Start, StopSignal};
+use migration::terminal::{complain, say};
 use sea_orm_migration::sea_orm::ConnectOptions;
+use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
+
+const PROGRAM: &str = "migration";
 
 /// The schema of the reservation API.
 #[derive(Parser)]
@@ -40,29 +44,31 @@ async fn main() -> ExitCode {
         Err(error) => {
             let text = error.to_string();
             let lines: Vec<_> = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();
-            eprintln!("migration: {}", lines.join(" ").trim_start_matches("error: "));
+            complain(PROGRAM, lines.join(" ").trim_start_matches("error: "));
             return ExitCode::from(2);
         }
     };
     match run(arguments).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("migration: {error}");
+            complain(PROGRAM, error);
             ExitCode::FAILURE
         }
     }
 }
 
-async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
+async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    let mut stop = StopSignal::receive()?;
+    let mut start = Start { program: PROGRAM, database_url: &arguments.database_url, stop: &mut stop };
     let sessions = Sessions::of(&arguments.database_url);
-    let mut options = ConnectOptions::new(arguments.database_url);
+    let mut options = ConnectOptions::new(arguments.database_url.clone());
     options.max_connections(1);
-    let db = migration::connect::open(options, arguments.database_acquire_timeout).await?;
+    let db = start.step("the database", migration::connect::open(options, arguments.database_acquire_timeout)).await?;
     if matches!(arguments.command, Command::Up) {
-        migration::up(&db, sessions).await?;
+        start.step("the migration of its schema", migration::up(&db, sessions)).await?;
     }
-    for (name, applied) in migration::status(&db, sessions).await? {
-        println!("{} {name}", if applied { "applied" } else { "pending" });
+    for (name, applied) in start.step("its schema", migration::status(&db, sessions)).await? {
+        say(format_args!("{} {name}", if applied { "applied" } else { "pending" }));
     }
     Ok(())
 }
