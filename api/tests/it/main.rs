@@ -36,6 +36,7 @@ mod sandbox;
 mod scenarios;
 mod scope;
 mod shutdown;
+mod starts;
 mod statements;
 mod storage;
 mod storage_postgres;
