@@ -13,9 +13,13 @@ pub(crate) fn identity(file: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(file).ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// A file beside the database that SQLite would need and cannot use, or would overwrite though somebody else wrote it; and why. SQLite's
-/// own errors name the database instead, or nothing.
+/// The database, if we may only read it; or a file beside it that SQLite would need and cannot use, or would overwrite though somebody else
+/// wrote it; and why. SQLite's own errors name the database instead, or nothing.
 pub(crate) fn unusable(database: &Path) -> Option<(PathBuf, String)> {
+    // First: SQLite gives the files that it makes beside it the same permissions.
+    if access(database, Access::READ_OK).is_ok() && access(database, Access::WRITE_OK).is_err() {
+        return Some((database.to_owned(), "it is read-only for this user".into()));
+    }
     ["-wal", "-shm", "-journal"].iter().find_map(|suffix| {
         let file = beside(database, suffix);
         let what = std::fs::metadata(&file).ok()?;
