@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 tests!(both [
     a_dead_worker_keeps_its_key_for_the_rest_of_its_lease_and_no_longer,
     a_claim_that_took_most_of_its_lease_is_renewed_before_the_call,
+    a_claim_that_comes_through_after_its_caller_was_refused_sends_nothing,
     an_answer_is_stored_as_soon_as_the_database_lets_it,
     a_completed_key_without_an_answer_is_flagged_and_harms_nobody_else,
     a_herd_on_one_key_is_spread_and_costs_nobody_else,
@@ -72,6 +73,35 @@ async fn a_claim_that_took_most_of_its_lease_is_renewed_before_the_call(case: &C
     first.expect_created();
     assert_eq!(service.key_record(&key).await.unwrap()["attempt"], 1);
     assert_eq!(upstream.posts(&body).len(), 1);
+}
+
+/// "This request sent nothing" stays true, also when the database lets the claim through a moment later.
+async fn a_claim_that_comes_through_after_its_caller_was_refused_sends_nothing(case: &Case) {
+    let upstream = case.upstream().await;
+    let setup = case.api(&upstream).set("LEASE", "60s").set("DATABASE_ACQUIRE_TIMEOUT", "1s").set("SCHEDULER", "off");
+    let service = setup.start().await;
+    // Whether a claim comes through late is for the database to say; whatever the order, nothing may be sent.
+    for _ in 0..5 {
+        let (ahead, key, body) = (case.key(), case.key(), case.body());
+        let blocked = case.database.block_writes().await;
+        // On SQLite one statement waits for the lock at a time, so the second claim still waits when its caller is told.
+        let first = service.post(&ahead, &case.body()).in_flight();
+        pass(500).await;
+        service.post(&key, &body).await.expect_problem(503, "storage-unavailable");
+        blocked.release().await;
+        first.await.unwrap().expect_problem(503, "storage-unavailable");
+        pass(500).await;
+        let came_through = service.key_record(&key).await.is_some();
+        assert!(upstream.posts(&body).is_empty(), "sent, though its caller was told that nothing was");
+        let reply = service.settle(&key, &body).await;
+        assert_eq!((reply.status, upstream.posts(&body).len()), (201, 1), "{reply:?}");
+        if came_through {
+            // The claim that was refused counts as an attempt: its lease was ended, and the retry took over.
+            assert_eq!(service.key_record(&key).await.unwrap()["attempt"], 2);
+            return;
+        }
+    }
+    panic!("no claim came through late");
 }
 
 /// B34: for a while nothing can be written, but not for as long as the lease: the first caller gets the answer, from the first attempt.

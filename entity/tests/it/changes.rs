@@ -1,37 +1,13 @@
 //! Changes of one reservation: one at a time, for the version they were made for, and noted before they are sent.
 
-use crate::support::{Fresh, LONG_MS, answer, booked, claim, mine, new_key};
-use entity::key_scope::{KeyDigest, Operation};
-use entity::lifecycle::{self, Claimed, Effect, Finalized, Guard, NewKey};
+use crate::support::{Fresh, LONG_MS, answer, change_of, claim, confirmed, mine, to_version};
+use entity::lifecycle::{self, Claimed, Effect, Finalized, Guard};
 use entity::reservation::{self, Reservation, Status};
-use uuid::Uuid;
 
 crate::on_both_databases![
     one_change_at_a_time_and_only_of_the_version_it_was_made_for,
     a_change_that_may_come_late_keeps_the_reservation_busy
 ];
-
-fn change_of(reservation: &Reservation, key: &str, guard: Guard) -> NewKey {
-    let operation = if matches!(guard, Guard::Cancel { .. }) { Operation::Cancel } else { Operation::Change };
-    NewKey {
-        digest: KeyDigest::of("local", operation, key),
-        operation,
-        reservation_id: reservation.id.clone(),
-        reference: Uuid::now_v7().to_string(),
-        guard,
-        ..new_key(key)
-    }
-}
-
-fn to_version(version: i64) -> Guard {
-    Guard::Change { version, change_to: b"{}".to_vec() }
-}
-
-async fn confirmed(fresh: &Fresh) -> Reservation {
-    let work = mine(&fresh.db, &new_key("k")).await;
-    lifecycle::finalize(&fresh.db, &work.lease, &answer("x"), &booked(&work), LONG_MS).await.unwrap();
-    reservation::find(&fresh.db, "local", &work.record.reservation_id).await.unwrap().unwrap()
-}
 
 async fn one_change_at_a_time_and_only_of_the_version_it_was_made_for(fresh: Fresh) {
     let db = &fresh.db;

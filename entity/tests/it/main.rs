@@ -5,5 +5,6 @@ mod changes;
 mod choke_points;
 mod collations;
 mod failed_commits;
+mod guards;
 mod lifecycle;
 mod support;

@@ -6,7 +6,7 @@ use entity::database::{Database, DatabaseSettings};
 use entity::idempotency_key::Answer;
 use entity::key_scope::{KeyDigest, Operation};
 use entity::lifecycle::{self, Claimed, Effect, Guard, Lease, NewKey, NewReservation, Work};
-use entity::reservation::Details;
+use entity::reservation::{self, Details, Reservation};
 use sea_orm::{ConnectionTrait, DatabaseConnection};
 use uuid::Uuid;
 
@@ -56,10 +56,10 @@ impl Fresh {
 macro_rules! on_both_databases {
     ($($name:ident),* $(,)?) => {
         mod sqlite {
-            $(#[tokio::test] async fn $name() { super::$name($crate::support::Fresh::sqlite().await).await; })*
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] async fn $name() { super::$name($crate::support::Fresh::sqlite().await).await; })*
         }
         mod postgres {
-            $(#[tokio::test] async fn $name() { super::$name($crate::support::Fresh::postgres().await).await; })*
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] async fn $name() { super::$name($crate::support::Fresh::postgres().await).await; })*
         }
     };
 }
@@ -115,6 +115,33 @@ pub fn booked(work: &Work) -> Effect {
         booking_id: "BK-1".into(),
         created_at_ms: work.record.created_at_ms,
     })
+}
+
+pub fn change_of(reservation: &Reservation, key: &str, guard: Guard) -> NewKey {
+    let operation = if matches!(guard, Guard::Cancel { .. }) { Operation::Cancel } else { Operation::Change };
+    NewKey {
+        digest: KeyDigest::of("local", operation, key),
+        operation,
+        reservation_id: reservation.id.clone(),
+        reference: Uuid::now_v7().to_string(),
+        guard,
+        ..new_key(key)
+    }
+}
+
+pub fn to_version(version: i64) -> Guard {
+    Guard::Change { version, change_to: b"{}".to_vec() }
+}
+
+pub async fn confirmed(fresh: &Fresh) -> Reservation {
+    let work = mine(&fresh.db, &new_key("k")).await;
+    lifecycle::finalize(&fresh.db, &work.lease, &answer("x"), &booked(&work), LONG_MS).await.unwrap();
+    reservation::find(&fresh.db, "local", &work.record.reservation_id).await.unwrap().unwrap()
+}
+
+/// Does what another process would do just between two statements of ours.
+pub fn meanwhile(raw: &DatabaseConnection, sql: &str) {
+    tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(raw.execute_unprepared(sql))).unwrap();
 }
 
 /// A lease that nobody has.

@@ -121,3 +121,6 @@ impl Drop for CloseOnDrop {
         self.0.close();
     }
 }
+
+#[cfg(test)]
+mod tests;
