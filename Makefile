@@ -14,7 +14,9 @@ SHORT_STORM := CHAOS_SECONDS=10 CHAOS_SEED=1 CHAOS_FAULTS= CHAOS_MAX_FAULTS= car
 SHORT_REQUESTS := cargo bench --profile dev -p api --bench requests -- --seconds 1 --connections 1,8 --slow-seconds 7
 SHORT_BACKLOG := cargo bench --profile dev -p api --bench backlog -- --leases 200 --expired 5000 --rate 10 --quiet 1
 
-.PHONY: help build test test-contract test-clients test-browser lint lint-openapi openapi chaos bench backlog bench-short deny-installed
+CARGO_MUTANTS_VERSION := 27.1.0
+
+.PHONY: help build test test-contract test-clients test-browser lint lint-openapi openapi chaos bench backlog bench-short planted mutants deny-installed
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -62,6 +64,14 @@ bench-short: build ## run both benchmarks for seconds and unoptimised, so that t
 chaos: build ## break everything at random and compare (SECONDS=60 MAX_FAULTS=1000 SEED=7 DB=sqlite FAULTS=kill,pause)
 	CHAOS_SECONDS=$(or $(SECONDS),$(if $(MAX_FAULTS),600,60)) CHAOS_MAX_FAULTS=$(MAX_FAULTS) CHAOS_SEED=$(SEED) CHAOS_FAULTS=$(FAULTS) \
 		$(if $(filter sqlite,$(DB)),,.ci/with-postgres) cargo test -q -p api --test chaos -- --nocapture --test-threads=1 $(DB)
+
+planted: ## remove single guards in a copy, and see that a test notices each: docs/mutation-testing.md
+	.ci/with-postgres .ci/plant
+
+mutants: ## run cargo-mutants over what decides about keys, for an hour or two (MUTANTS="jobs --file jobs/src/rules.rs")
+	@cargo mutants --version 2>/dev/null | grep -qx 'cargo-mutants $(CARGO_MUTANTS_VERSION)' || \
+		CARGO_PROFILE_DEV_DEBUG=0 cargo install --locked --debug --force cargo-mutants --version $(CARGO_MUTANTS_VERSION)
+	.ci/with-postgres .ci/mutants $(MUTANTS)
 
 # Unoptimised: it runs for a second, and compiles in a third of the time.
 deny-installed:

@@ -32,6 +32,11 @@ impl Asked {
         self.text("item_code").starts_with("SCARCE")
     }
 
+    /// What every send leaves in doubt until its key is forgotten.
+    pub fn is_to_be_forgotten(&self) -> bool {
+        self.text("item_code").starts_with("FORGOTTEN")
+    }
+
     /// What is sold out is never done, however often it is asked for; what is scarce is refused at times.
     pub fn is_refused(&self, behaviour: Behaviour) -> bool {
         match self.method.as_str() {

@@ -58,6 +58,11 @@ impl Behaviour {
         self.effect == Effect::None && !matches!(self.says, Says::TheTruth | Says::Status(_))
     }
 
+    /// Whether its worker learns that this send had no effect.
+    pub fn says_that_nothing_was_done(self) -> bool {
+        self.effect == Effect::None && matches!(self.says, Says::Status(401 | 405 | 429))
+    }
+
     pub fn roll(dice: &mut Dice, method: &str) -> Self {
         use Effect::{Late, None, Now};
         use Says::{Garbage, Goodbye, Half, Nothing, Page, Reset, Status, TheTruth};

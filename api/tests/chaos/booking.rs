@@ -12,6 +12,7 @@ use super::behaviour::{Behaviour, Effect, Says};
 use super::bookings::{Booking, Memory, Said};
 use super::database::Database;
 use super::dice::Dice;
+use super::forgotten;
 use super::lease;
 use super::ledger::Ledger;
 use super::sends::Sent;
@@ -25,6 +26,8 @@ pub struct Mode {
     pub deduplicates: bool,
     /// A look-up tells the truth; without that it denies everything.
     pub looks_up: bool,
+    /// It promises to recognise a key for `settings::REMEMBERED_MS` only.
+    pub forgets: bool,
 }
 
 /// The booking system. Clones are the same one.
@@ -103,6 +106,11 @@ impl BookingSystem {
         self.0.coming.load(Ordering::SeqCst) > 0 || self.memory().sends.has_more_to_come()
     }
 
+    /// Every POST that arrived.
+    pub fn sends(&self) -> Vec<Sent> {
+        self.memory().sends.all().cloned().collect()
+    }
+
     /// The one send of this reference; none where there were several.
     pub fn only_send(&self, reference: &str) -> Option<Sent> {
         self.memory().sends.only_one(reference)
@@ -133,38 +141,51 @@ impl BookingSystem {
         if self.0.calm.load(Ordering::SeqCst) {
             return Behaviour::GOOD;
         }
-        if asked.method == "POST" && self.memory().out_of_order.contains(&asked.text("reference")) {
+        let stays_unknown = |memory: &Memory| asked.is_to_be_forgotten() && !memory.forgotten.contains(&asked.text("reference"));
+        if asked.method == "POST" && (self.memory().out_of_order.contains(&asked.text("reference")) || stays_unknown(&self.memory())) {
             return Behaviour::OUT_OF_ORDER;
         }
         Behaviour::roll(&mut Dice::of(self.0.seed, &format!("{what} {times}")), &asked.method)
     }
 
-    /// What there is to say when a request arrives, and whether it will be carried out.
-    fn arrives(&self, asked: &Asked, behaviour: Behaviour, process: &str) -> (Said, bool) {
+    /// What there is to say when a request arrives, whether it will be carried out, and, of a POST, whether its sender may know that no
+    /// other one is still under way.
+    fn arrives(&self, asked: &Asked, behaviour: Behaviour, process: &str) -> (Said, bool, bool) {
         let mut memory = self.memory();
         let refused = asked.is_refused(behaviour) && !memory.was_done(self.0.mode, asked);
         // A look-up tells what is there when it arrives, however late its answer leaves.
         let truth = if refused { (409, json!({"error": "sold out"})) } else { memory.truth(self.0.mode, asked) };
         let has_effect = asked.method != "GET" && !refused && behaviour.effect != Effect::None;
+        let may_know = memory.sends.may_know(&asked.text("reference"));
         match asked.method.as_str() {
             "POST" => {
-                if let Some(broken) = memory.sends.arrives(self.0.mode, &asked.text("reference"), process, has_effect) {
+                if asked.is_to_be_forgotten() {
+                    memory.to_be_forgotten.insert(asked.text("reference"));
+                }
+                let leaves_doubt = !refused && !behaviour.says_that_nothing_was_done();
+                if let Some(broken) = memory.sends.arrives(self.0.mode, asked, process, has_effect, leaves_doubt) {
                     self.0.ledger.violation(broken);
                 }
             }
             "GET" if truth.0 == 404 && behaviour.says == Says::TheTruth => memory.sends.denied(&asked.reference),
             _ => {}
         }
-        (truth, has_effect)
+        (truth, has_effect, may_know)
     }
 
     /// Whether the connection goes on afterwards.
     async fn play(&self, wire: &mut Wire, asked: &Asked, behaviour: Behaviour, process: &str) -> std::io::Result<bool> {
-        let (mut truth, has_effect) = self.arrives(asked, behaviour, process);
+        let (mut truth, has_effect, may_know) = self.arrives(asked, behaviour, process);
         if asked.method != "GET" {
-            lease::is_held(&self.0.database, &self.0.ledger, asked, process).await;
+            let lease = lease::is_held(&self.0.database, &self.0.ledger, asked, process).await;
+            if self.0.mode.forgets && asked.method == "POST" && !may_know {
+                forgotten::is_not_sent(&self.0.ledger, asked, process, lease.as_ref());
+            }
         }
         let reference = asked.text("reference");
+        if asked.method == "GET" && self.memory().to_be_forgotten.contains(&asked.reference) {
+            self.forget(&asked.reference).await;
+        }
         if asked.method == "POST" {
             self.0.traps.spring(&When::Sent { reference: reference.clone() }, &reference, process).await;
             if behaviour.tells_nothing() && self.0.mode.deduplicates {
@@ -214,6 +235,15 @@ impl BookingSystem {
             self.memory().sends.answered(&reference);
         }
         Ok(true)
+    }
+
+    /// Keeps what a look-up is told until the key can no longer count on being recognised.
+    async fn forget(&self, reference: &str) {
+        let age_ms = self.0.database.lease(reference).await.ok().flatten().map(|lease| lease.age_ms);
+        if let Some(pause) = age_ms.and_then(forgotten::held_for) {
+            self.memory().forgotten.insert(reference.to_owned());
+            tokio::time::sleep(pause).await;
+        }
     }
 
     fn carry_out_later(&self, asked: Asked, ms: u64) {

@@ -26,6 +26,9 @@ pub struct Memory {
     pub sends: Sends,
     /// References for which it is out of order.
     pub out_of_order: BTreeSet<String>,
+    /// References of which every send is left in doubt, and those of them whose key is forgotten by now.
+    pub to_be_forgotten: BTreeSet<String>,
+    pub forgotten: BTreeSet<String>,
     /// References of which only a gateway speaks.
     pub behind_gateway: BTreeSet<String>,
     /// Keys of changes that took effect.

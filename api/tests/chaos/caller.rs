@@ -37,7 +37,9 @@ pub async fn live(world: &World, name: &str) {
 
 /// A reservation, and perhaps changes of it, and perhaps its cancellation.
 async fn reserve(world: &World, dice: &mut Dice, name: &str) {
-    let item = format!("{}-{name}", dice.weighted(&[(65, "ITEM"), (5, "SOLD-OUT"), (30, "SCARCE")]));
+    let forgotten = if world.forgets() { 12 } else { 0 };
+    let kinds = [(forgotten, "FORGOTTEN"), (65 - forgotten, "ITEM"), (5, "SOLD-OUT"), (30, "SCARCE")];
+    let item = format!("{}-{name}", dice.weighted(&kinds));
     let create = Intent {
         method: "POST",
         target: "/reservations".into(),
@@ -133,10 +135,12 @@ fn decide(world: &World, intent: &Intent, reply: Option<Reply>) -> Next {
 
 /// One request to any of the servers; `None` where the connection or the caller breaks.
 async fn attempt(world: &World, dice: &mut Dice, intent: &Intent) -> Option<Reply> {
-    let port = *dice.one_of(&world.ports());
+    let servers: Vec<_> = world.servers().collect();
+    let (process, port) = *dice.one_of(&servers);
     // A caller that crashes comes back with the key it has kept.
     let patience_ms = if dice.percent(12) && !world.is_calm() { dice.between(1, 400) } else { 8_000 };
     let prefer = dice.weighted(&[(6, ""), (2, "Prefer: wait=1\r\n"), (1, "Prefer: respond-async\r\n")]);
+    let number = (intent.method == "POST").then(|| world.ledger.leaves(process, &item_of(intent)));
     let reply = tokio::time::timeout(Duration::from_millis(patience_ms), exchange(port, intent, prefer)).await;
     let kind = match &reply {
         Ok(Ok(reply)) => match reply.code() {
@@ -149,10 +153,18 @@ async fn attempt(world: &World, dice: &mut Dice, intent: &Intent) -> Option<Repl
     };
     world.ledger.count("answers", kind);
     let reply = reply.ok()?.ok()?;
+    if let (Some(number), Some("storage-unavailable")) = (&number, reply.code().as_deref()) {
+        world.ledger.sent_nothing(number);
+    }
     if reply.is_final() {
         world.ledger.told(intent, &reply);
     }
     Some(reply)
+}
+
+fn item_of(intent: &Intent) -> String {
+    let body: serde_json::Value = serde_json::from_str(&intent.body).unwrap_or_default();
+    body["item_code"].as_str().unwrap_or_default().to_owned()
 }
 
 /// Sends the request and reads the answer.

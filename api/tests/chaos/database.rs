@@ -39,6 +39,8 @@ pub struct Lease {
     pub state: String,
     /// How long it goes on; negative where it has lapsed, none where there is no lease.
     pub left_ms: Option<i64>,
+    /// How long ago its reference was made.
+    pub age_ms: i64,
 }
 
 /// A reservation here.
@@ -115,14 +117,17 @@ impl Database {
             Engine::Sqlite => (DbBackend::Sqlite, "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)"),
             Engine::Postgres => (DbBackend::Postgres, "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"),
         };
-        let sql = format!("SELECT state, lease_until_ms - {now} AS left_ms FROM idempotency_key WHERE reference = $1");
+        let sql = format!(
+            "SELECT state, lease_until_ms - {now} AS left_ms, {now} - created_at_ms AS age_ms FROM idempotency_key WHERE reference = $1"
+        );
         let connection = self.beside.get_or_try_init(|| self.connect()).await?;
         let row = connection.query_one_raw(Statement::from_sql_and_values(backend, sql, [reference.into()])).await?;
         // Our own clock, with which we read a file, is not the one that the processes have.
         let off_ms = self.clock.as_ref().map_or(0, Clock::off_ms);
         let read = |row: QueryResult| {
             let left_ms = row.try_get::<Option<i64>>("", "left_ms")?;
-            Ok(Lease { state: row.try_get("", "state")?, left_ms: left_ms.map(|left| left - off_ms) })
+            let age_ms = row.try_get::<i64>("", "age_ms")? + off_ms;
+            Ok(Lease { state: row.try_get("", "state")?, left_ms: left_ms.map(|left| left - off_ms), age_ms })
         };
         row.map(read).transpose()
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::asked::Asked;
-use super::database::Database;
+use super::database::{Database, Lease};
 use super::ledger::Ledger;
 use super::troubles::Kind;
 
@@ -15,13 +15,21 @@ const SOON: Duration = Duration::from_millis(150);
 const BEFORE: Duration = Duration::from_secs(2);
 
 /// A worker that was not kept from sending checked its lease just now, so it has one: whatever it does not hear from its database.
-pub async fn is_held(database: &Database, ledger: &Ledger, asked: &Asked, process: &str) {
+/// What the database said of it; none where it did not in time.
+pub async fn is_held(database: &Database, ledger: &Ledger, asked: &Asked, process: &str) -> Option<Lease> {
     let arrived = Instant::now();
     let reference = asked.key.trim_matches('"');
     let Ok(Ok(lease)) = tokio::time::timeout(SOON, database.lease(reference)).await else {
-        return ledger.count("beside them", "a lease that could not be compared");
+        ledger.count("beside them", "a lease that could not be compared");
+        return None;
     };
-    let (state, left_ms) = match &lease {
+    compare(ledger, asked, process, arrived, lease.as_ref());
+    lease
+}
+
+fn compare(ledger: &Ledger, asked: &Asked, process: &str, arrived: Instant, lease: Option<&Lease>) {
+    let reference = asked.key.trim_matches('"');
+    let (state, left_ms) = match lease {
         Some(lease) => (lease.state.as_str(), lease.left_ms),
         None => ("gone", None),
     };

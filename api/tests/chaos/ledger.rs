@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::reply::Reply;
+use super::requests::{Number, Requests};
 use super::troubles::Troubles;
 
 /// What is the same for every caller who gets a final answer.
@@ -31,6 +32,7 @@ struct Seen {
     last: BTreeMap<String, Last>,
     /// References whose worker lost its connections just before it was told that it has booked.
     cut_when_booked: Vec<String>,
+    requests: Requests,
 }
 
 /// A reservation as its caller was told last: nobody else changes it.
@@ -85,6 +87,19 @@ impl Ledger {
         if let Some(first) = other {
             self.violation(format!("two final answers for one key, {intent:?}: {} and {}", show(&first), show(&stored)));
         }
+    }
+
+    /// A request to reserve leaves for that process.
+    pub fn leaves(&self, process: &str, item: &str) -> Number {
+        self.seen().requests.leaves(process, item)
+    }
+
+    pub fn sent_nothing(&self, number: &Number) {
+        self.seen().requests.sent_nothing(number);
+    }
+
+    pub fn explains(&self, process: &str, item: &str, arrived: Instant) -> bool {
+        self.seen().requests.explain(process, item, arrived)
     }
 
     pub fn cut_when_booked(&self, reference: String) {

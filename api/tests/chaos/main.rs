@@ -23,6 +23,7 @@ mod dice;
 #[path = "../it/support/disk.rs"]
 mod disk;
 mod faults;
+mod forgotten;
 mod lease;
 mod ledger;
 mod oracle;
@@ -33,6 +34,7 @@ mod process;
 mod proxy;
 #[path = "../it/support/reply.rs"]
 mod reply;
+mod requests;
 mod sends;
 mod server;
 mod settings;
@@ -141,8 +143,10 @@ async fn storm(ground: &Ground, seed: u64, arguments: &Arguments) -> Total {
     let modes = [(true, true), (true, false), (false, true), (false, false)];
     let common = &Arc::new(Common::new(modes.len(), ground.server.clone(), Arc::clone(&ground.enough)));
     let worlds = modes.into_iter().enumerate().map(async |(number, (deduplicates, looks_up))| {
+        // One that recognises keys for ever sees take-overs send again, one that does not sees them end.
+        let forgets = deduplicates && looks_up && seed % 2 == 1;
         let seed = seed.wrapping_mul(4).wrapping_add(number as u64);
-        let (mode, ledger) = (Mode { deduplicates, looks_up }, &common.ledgers[number]);
+        let (mode, ledger) = (Mode { deduplicates, looks_up, forgets }, &common.ledgers[number]);
         let world = Arc::new(World::create(engine, mode, seed, ledger, common, ground.faketime.as_deref()).await);
         world.run(arguments.storm, &arguments.kinds).await;
         world

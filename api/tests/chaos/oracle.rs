@@ -9,6 +9,7 @@ use super::bookings::Booking;
 use super::caller::exchange;
 use super::database::Reservation;
 use super::ledger::{Intent, Stored, show};
+use super::settings;
 use super::troubles::Kind;
 use super::world::World;
 
@@ -24,6 +25,7 @@ pub async fn judge(world: &World) {
     let unknown: Vec<&str> = open.iter().filter(|(state, _)| state == "outcome_unknown").map(|(_, reference)| reference.as_str()).collect();
     bookings_are_reservations(world, &unknown).await;
     count_those_who_tried_again(world, &unknown);
+    sends_have_callers(world);
     answers_are_true(world);
     answers_last(world).await;
     for process in &world.processes {
@@ -100,6 +102,17 @@ fn count_those_who_tried_again(world: &World, unknown: &[&str]) {
         if !world.ledger.troubles.met(&[Kind::Sending, Kind::Storing], &sent.process, from, answered + AFTER) {
             let stored = !unknown.contains(&reference.as_str());
             world.ledger.count("tried again", if stored { "stored" } else { "not stored" });
+        }
+    }
+}
+
+/// A server without jobs of its own sends for requests only, and not for one whose caller was told that it sent nothing.
+fn sends_have_callers(world: &World) {
+    for sent in world.booking.sends() {
+        let only_serves = world.servers().any(|(name, _)| name == sent.process) && sent.process != settings::WITH_JOBS_INSIDE;
+        if only_serves && !world.ledger.explains(&sent.process, &sent.item, sent.arrived) {
+            let (process, item) = (&sent.process, &sent.item);
+            world.ledger.violation(format!("{item} was sent by {process}, though everybody who asked it was told that nothing was sent"));
         }
     }
 }

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use super::asked::Asked;
 use super::booking::Mode;
+use super::settings::SETTLES_AFTER;
 
 /// A POST that arrived.
 #[derive(Clone, Debug)]
 pub struct Sent {
+    pub item: String,
     pub process: String,
     pub arrived: Instant,
     /// When the whole truth was written as its answer.
@@ -21,6 +24,10 @@ struct Reference {
     coming: usize,
     /// Since the last send a look-up was told that there is no such booking, and no effect was to come any more.
     denied: bool,
+    /// The last send that left its worker in doubt.
+    in_doubt_since: Option<Instant>,
+    /// The last look-up that was told that there is no such booking; when it was asked.
+    denied_at: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -29,8 +36,9 @@ pub struct Sends(BTreeMap<String, Reference>);
 impl Sends {
     /// A POST arrives. Where nothing deduplicates, a second one must follow a look-up that could know; where there is no look-up either,
     /// there must be no second one. The rule that is broken, if one is.
-    pub fn arrives(&mut self, mode: Mode, reference: &str, process: &str, has_effect: bool) -> Option<String> {
-        let of = self.0.entry(reference.to_owned()).or_default();
+    pub fn arrives(&mut self, mode: Mode, asked: &Asked, process: &str, has_effect: bool, leaves_doubt: bool) -> Option<String> {
+        let (reference, item) = (asked.text("reference"), asked.text("item_code"));
+        let of = self.0.entry(reference.clone()).or_default();
         let broken = match (of.sent.is_empty(), mode.deduplicates, mode.looks_up) {
             (true, ..) | (_, true, _) => None,
             (false, false, false) => Some("sent twice where nothing can tell"),
@@ -39,8 +47,24 @@ impl Sends {
         let broken = broken.map(|rule| format!("{rule}: {reference} by {process}, before by {:?}", of.sent));
         of.denied = false;
         of.coming += usize::from(has_effect);
-        of.sent.push(Sent { process: process.to_owned(), arrived: Instant::now(), answered: None });
+        if leaves_doubt {
+            of.in_doubt_since = Some(Instant::now());
+        }
+        of.sent.push(Sent { item, process: process.to_owned(), arrived: Instant::now(), answered: None });
         broken
+    }
+
+    /// Whether who sends now may know that no earlier send is under way: a look-up was denied long after the last one that left a doubt.
+    /// Half of what it takes to be sure, so that delays on the way make no difference.
+    pub fn may_know(&self, reference: &str) -> bool {
+        let Some(of) = self.0.get(reference) else { return true };
+        let Some(sent) = of.in_doubt_since else { return true };
+        of.denied_at.is_some_and(|asked| asked.saturating_duration_since(sent) >= SETTLES_AFTER / 2)
+    }
+
+    /// Everything that was sent.
+    pub fn all(&self) -> impl Iterator<Item = &Sent> {
+        self.0.values().flat_map(|of| &of.sent)
     }
 
     /// An effect came about.
@@ -54,6 +78,7 @@ impl Sends {
     pub fn denied(&mut self, reference: &str) {
         if let Some(of) = self.0.get_mut(reference) {
             of.denied = of.coming == 0;
+            of.denied_at = Some(Instant::now());
         }
     }
 

@@ -1,9 +1,12 @@
 //! Short times for a world in which much goes wrong, and why they are as they are.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::booking::Mode;
 
+/// The server that has the jobs inside as well.
+pub const WITH_JOBS_INSIDE: &str = "api-1";
 pub const LEASE_MS: u64 = 1200;
 /// A pause ends somebody's lease. Where the booking system does not deduplicate, a process that is paused between its check of the lease
 /// and the send is what `docs/guarantees.md` leaves open; it can book twice only if it sleeps on until "not there" is believed. So no
@@ -23,6 +26,11 @@ pub const FULL_MS: (u64, u64) = (1000, 4000);
 /// A whole process sleeps for so long.
 pub const SLEEP_MS: u64 = 9000;
 
+/// `BOOKING_TIMEOUT` + `ABSENT_AFTER`: a send that leaves a doubt is believed to be over after so long.
+pub const SETTLES_AFTER: Duration = Duration::from_millis(5700);
+/// `BOOKING_KEY_RETENTION` of a booking system that forgets.
+pub const REMEMBERED_MS: u64 = 7000;
+
 pub fn of_processes(mode: Mode, booking_port: u16) -> BTreeMap<String, String> {
     let settings = [
         ("LEASE", format!("{LEASE_MS}ms")),
@@ -40,5 +48,6 @@ pub fn of_processes(mode: Mode, booking_port: u16) -> BTreeMap<String, String> {
         ("BOOKING_IDEMPOTENT", mode.deduplicates.to_string()),
         ("BOOKING_LOOKUP", mode.looks_up.to_string()),
     ];
-    settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    let retention = mode.forgets.then(|| ("BOOKING_KEY_RETENTION", format!("{REMEMBERED_MS}ms")));
+    settings.into_iter().chain(retention).map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -140,9 +140,19 @@ impl World {
         !self.mode.deduplicates && !self.mode.looks_up
     }
 
+    /// Whether the booking system recognises a key for a while only.
+    pub fn forgets(&self) -> bool {
+        self.mode.forgets
+    }
+
     /// Of the servers.
     pub fn ports(&self) -> Vec<u16> {
-        self.processes.iter().filter_map(|process| process.port).collect()
+        self.servers().map(|(_, port)| port).collect()
+    }
+
+    /// Names and ports of the servers.
+    pub fn servers(&self) -> impl Iterator<Item = (&str, u16)> {
+        self.processes.iter().filter_map(|process| Some((process.name.as_str(), process.port?)))
     }
 
     /// Everything is stopped and removed. Where a promise was broken, or with `KEEP_LOGS=1`, the logs stay.
@@ -159,11 +169,12 @@ impl World {
 
     /// What happened, in a few lines.
     pub fn report(&self) -> String {
-        let Mode { deduplicates, looks_up } = self.mode;
+        let Mode { deduplicates, looks_up, forgets } = self.mode;
         let names: Vec<_> = self.processes.iter().map(|process| process.name.as_str()).collect();
         let counted = |what| format!("  {what}: {}", self.ledger.counted(what));
         let mut lines = vec![format!(
-            "BOOKING_IDEMPOTENT={deduplicates} BOOKING_LOOKUP={looks_up}, processes {}, settled after {:.1} s, longest stall {} ms",
+            "BOOKING_IDEMPOTENT={deduplicates}{} BOOKING_LOOKUP={looks_up}, processes {}, settled after {:.1} s, longest stall {} ms",
+            if forgets { " (forgets)" } else { "" },
             names.join(" "),
             self.settled_after.get().map_or(f64::NAN, Duration::as_secs_f64),
             self.longest_stall_ms.load(Ordering::Relaxed),
@@ -227,8 +238,7 @@ async fn start(program: &'static str, number: u64, mode: Mode, database: &Databa
     let port = (program == "api").then(free_port);
     if let Some(port) = port {
         settings.insert("LISTEN".into(), format!("127.0.0.1:{port}"));
-        // One of them has the jobs inside as well.
-        settings.insert("SCHEDULER".into(), if number == 1 { "embedded" } else { "off" }.into());
+        settings.insert("SCHEDULER".into(), if name == settings::WITH_JOBS_INSIDE { "embedded" } else { "off" }.into());
     }
     Process::start(Parts { name, program, settings, port, database_link, booking_link }, folder)
 }

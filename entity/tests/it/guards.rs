@@ -153,7 +153,7 @@ async fn an_expired_key_that_lives_again_meanwhile_is_not_deleted(fresh: Fresh) 
     let anew = "UPDATE idempotency_key SET reference = 'next', reservation_id = 'next', expires_at_ms = 9000000000000000";
     other.execute_unprepared(anew).await.unwrap();
     let (db, new) = (fresh.db.clone(), new_key("k"));
-    let claiming = tokio::spawn(async move { claim(&db, &new).await });
+    let claiming = tokio::spawn(async move { lifecycle::claim(&db, &new, &|_| Some(new.fingerprint), true).await.unwrap() });
     until_one_waits(&fresh).await;
     other.commit().await.unwrap();
     let claimed = claiming.await.unwrap();
@@ -427,11 +427,20 @@ mod postgres_sessions {
 
     #[tokio::test]
     async fn a_change_finalized_meanwhile_is_seen_by_a_claim() {
+        is_seen("version = 2", to_version(1)).await;
+    }
+
+    #[tokio::test]
+    async fn a_cancellation_finalized_meanwhile_is_seen_by_a_claim() {
+        is_seen("status = 'cancelled'", Guard::Cancel { version: None }).await;
+    }
+
+    async fn is_seen(becomes: &str, guard: Guard) {
         let fresh = Fresh::postgres().await;
         let before = confirmed(&fresh).await;
         let other = fresh.raw.begin().await.unwrap();
-        other.execute_unprepared("UPDATE reservation SET version = 2").await.unwrap();
-        let (db, new) = (fresh.db.clone(), change_of(&before, "c", to_version(1)));
+        other.execute_unprepared(&format!("UPDATE reservation SET {becomes}")).await.unwrap();
+        let (db, new) = (fresh.db.clone(), change_of(&before, "c", guard));
         let claiming = tokio::spawn(async move { claim(&db, &new).await });
         until_one_waits(&fresh).await;
         other.commit().await.unwrap();
