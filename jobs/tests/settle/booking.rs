@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-/// Every request waits for [`Script::answer`]; each connection carries one.
+/// Every request waits for its answer; each connection carries one.
 pub struct Script {
     pub url: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -37,6 +37,13 @@ impl Script {
     /// The methods of all requests so far.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
+    }
+
+    /// Answers the next requests, one after the other.
+    pub async fn says(&mut self, answers: &[(u16, &str)]) {
+        for (status, body) in answers {
+            answer(self.arrives().await, *status, body).await;
+        }
     }
 
     /// The next request, unanswered.
