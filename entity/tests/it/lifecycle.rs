@@ -1,15 +1,16 @@
 //! The transitions on real databases: each does what `key_state` says, guarded by state and token, and nothing else.
 
-use crate::support::{Fresh, LONG_MS, answer, booked, claim, mine, new_key, stolen};
+use crate::support::{Fresh, LONG_MS, answer, booked, change_of, claim, mine, new_key, stolen, to_version};
 use entity::attempt_journal;
 use entity::idempotency_key::State;
 use entity::key_state::{Event, KeyState, next};
 use entity::lifecycle::{self, Claimed, Effect, Finalized, Moved, Origin, Renewed};
 use entity::reservation;
-use sea_orm::ConnectionTrait;
+use sea_orm::{ConnectionTrait, DatabaseBackend};
 
 crate::on_both_databases![
     a_claim_is_once_and_repeating_it_is_harmless,
+    a_claim_and_a_finalize_cost_no_more_statements_than_they_must,
     every_event_moves_a_key_just_where_the_pure_rules_say,
     a_lost_lease_stops_its_worker,
     what_a_worker_leaves_tells_when_it_last_sent,
@@ -27,12 +28,43 @@ async fn a_claim_is_once_and_repeating_it_is_harmless(fresh: Fresh) {
     let work = mine(db, &first).await;
     assert_eq!((work.origin, work.record.attempt), (Origin::First, 1));
     // The acknowledgement was lost: the same token finds its own claim.
-    assert_eq!(mine(db, &first).await.record.reference, work.record.reference);
+    let again = mine(db, &first).await;
+    assert_eq!((again.origin, again.record.reference), (Origin::First, work.record.reference.clone()));
     assert!(matches!(claim(db, &second).await, Claimed::InProgress(r) if r.lease_left_ms().unwrap() > LONG_MS / 2));
     let other = lifecycle::NewKey { fingerprint: [8; 32], ..new_key("k") };
     assert!(matches!(claim(db, &other).await, Claimed::OtherRequest(_)));
     let unknown = lifecycle::claim(db, &second, &|_| None, false).await.unwrap();
     assert!(matches!(unknown, Claimed::UnknownFingerprint(1)));
+    lifecycle::end_lease(db, &work.lease, None).await.unwrap();
+    for _ in 0..2 {
+        assert_eq!((mine(db, &second).await.origin, mine(db, &second).await.record.attempt), (Origin::TakeOver, 2));
+    }
+}
+
+/// Statements: a promise (`docs/benchmarks.md`), and what tells the order in which a claim inserts and reads.
+async fn a_claim_and_a_finalize_cost_no_more_statements_than_they_must(fresh: Fresh) {
+    let db = &fresh.db;
+    let claimed = async |new: &lifecycle::NewKey, look_first| {
+        let before = db.statements();
+        let claimed = lifecycle::claim(db, new, &|_| Some(new.fingerprint), look_first).await.unwrap();
+        (claimed, db.statements() - before)
+    };
+    let (Claimed::Mine(work), 1) = claimed(&new_key("fresh"), false).await else { panic!("one insert") };
+    let (Claimed::Mine(refused), 2) = claimed(&new_key("refused"), true).await else { panic!("a read and an insert") };
+    let before = db.statements();
+    assert_eq!(lifecycle::finalize(db, &work.lease, &answer("x"), &booked(&work), LONG_MS).await.unwrap(), Finalized::Done);
+    // PostgreSQL stores both in one statement, SQLite in a transaction of two.
+    assert_eq!(db.statements() - before, if fresh.raw.get_database_backend() == DatabaseBackend::Postgres { 1 } else { 2 });
+    let before = db.statements();
+    assert_eq!(lifecycle::finalize(db, &refused.lease, &answer("x"), &Effect::None, LONG_MS).await.unwrap(), Finalized::Done);
+    assert_eq!(db.statements() - before, 1);
+    assert!(matches!(claimed(&new_key("fresh"), true).await, (Claimed::Completed(_), 1)));
+    assert!(matches!(claimed(&new_key("fresh"), false).await, (Claimed::Completed(_), 2)));
+
+    let reservation = reservation::find(db, "local", &work.record.reservation_id).await.unwrap().unwrap();
+    let (Claimed::Mine(_), 2) = claimed(&change_of(&reservation, "c", to_version(1)), true).await else { panic!("a read and an insert") };
+    let known = lifecycle::NewKey { guard: lifecycle::Guard::Known, ..new_key("gone") };
+    assert!(matches!(claimed(&known, false).await, (Claimed::Blocked, 1)));
 }
 
 /// A key in each state, made by the transitions themselves.
