@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::support::{Fresh, LONG_MS, answer, booked, change_of, claim, confirmed, meanwhile, mine, new_key, stolen, to_version};
-use entity::idempotency_key::Record;
+use entity::idempotency_key::{Record, State};
 use entity::key_scope::Operation;
 use entity::key_state::KeyState;
 use entity::lifecycle::{self, Claimed, Effect, Finalized, Guard, KeyFilter, NewKey, Renewed};
@@ -217,6 +217,13 @@ async fn a_second_look_moves_only_the_attempt_that_it_has_seen(fresh: Fresh) {
 async fn a_release_is_made_final_once(fresh: Fresh) {
     let db = &fresh.db;
     let seen = released(&fresh, "k").await;
+    lifecycle::postpone_second_look(db, &seen, LONG_MS).await.unwrap();
+    let postponed = record(&fresh, &seen).await;
+    let due_in = |record: &Record| match record.state {
+        State::Released { next_look_at_ms: Some(at), .. } => at - record.now_ms,
+        _ => panic!("no look to come: {record:?}"),
+    };
+    assert_eq!((postponed.looks, due_in(&postponed) > LONG_MS / 2), (1, true));
     assert!(lifecycle::confirm_absence(db, &seen, LONG_MS).await.unwrap());
     let is_final = record(&fresh, &seen).await.state;
     assert!(!lifecycle::confirm_absence(db, &seen, 9 * LONG_MS).await.unwrap());
@@ -363,6 +370,7 @@ async fn an_unsettled_change_is_that_of_its_reservation(fresh: Fresh) {
 
 async fn a_list_shows_what_was_asked_for(fresh: Fresh) {
     let db = &fresh.db;
+    assert_eq!(lifecycle::count_unknown(db).await.unwrap(), 0);
     let (unknown, work) = (unknown(&fresh, "k").await, mine(db, &new_key("l")).await);
     let all = KeyFilter { limit: 10, ..KeyFilter::default() };
     let listed = async |filter: KeyFilter| {
