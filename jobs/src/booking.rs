@@ -93,3 +93,18 @@ impl std::fmt::Display for Unknown {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::is_booking_id;
+
+    #[test]
+    fn a_booking_id_can_be_read_and_repeated_by_a_person() {
+        for good in ["B", "BK-1", "予約 1", &"x".repeat(255)] {
+            assert!(is_booking_id(good), "{good:?}");
+        }
+        for bad in ["", " ", "\u{3000}", "BK\n1", "\u{0}", &"x".repeat(256)] {
+            assert!(!is_booking_id(bad), "{bad:?}");
+        }
+    }
+}
