@@ -222,6 +222,16 @@ mod tests {
             }
         }
         assert_eq!(seen(NEITHER, None).begin(Origin::TakeOver, JOB), Step::Release);
+        assert_eq!(seen(LOOKUP, Some(999)).begin(Origin::AfterRelease, Purpose::Request), Step::LookUp);
+        assert_eq!(seen(NEITHER, Some(999)).begin(Origin::AfterRelease, Purpose::Request), Step::Send);
+    }
+
+    #[test]
+    fn a_request_goes_on_with_what_is_offered_and_the_job_comes_again() {
+        for (offer, next) in [(BOTH, Step::LookUp), (LOOKUP, Step::LookUp), (DEDUP, Step::Send), (NEITHER, Step::Stop)] {
+            assert_eq!(seen(offer, Some(0)).after_unsettled(Purpose::Request), next);
+            assert_eq!(seen(offer, Some(0)).after_unsettled(JOB), Step::Stop);
+        }
     }
 
     #[test]
@@ -284,6 +294,10 @@ mod tests {
         assert_eq!((0..12).map(growing_pause_ms).collect::<Vec<_>>()[..4], [1000, 2000, 4000, 8000]);
         assert_eq!(growing_pause_ms(99), 300_000);
         assert_eq!(seen(LOOKUP, Some(20)).next_look_in_ms(&BOUNDS, 0), Some(50));
+        assert_eq!(seen(LOOKUP, Some(20)).next_look_in_ms(&BOUNDS, 1), Some(2000));
+        assert_eq!(seen(LOOKUP, Some(70)).next_look_in_ms(&BOUNDS, 0), Some(1000));
         assert_eq!(seen(LOOKUP, Some(70)).next_look_in_ms(&BOUNDS, 1), Some(2000));
+        assert_eq!(seen(DEDUP, None).next_look_in_ms(&BOUNDS, 2), Some(4000));
+        assert_eq!(seen(NEITHER, Some(20)).next_look_in_ms(&BOUNDS, 0), None);
     }
 }

@@ -1,6 +1,7 @@
 //! A booking system that answers when the test says so, and remembers what it was asked.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
@@ -48,7 +49,9 @@ impl Script {
 
     /// The next request, unanswered.
     pub async fn arrives(&mut self) -> TcpStream {
-        self.arrived.recv().await.unwrap()
+        // Longer than a slow machine takes, shorter than whoever looks for a hanging test.
+        let patience = Duration::from_secs(20);
+        tokio::time::timeout(patience, self.arrived.recv()).await.expect("a request arrives").unwrap()
     }
 }
 

@@ -17,9 +17,11 @@ const REBOOK: Purpose = Purpose::Recovery { rebook: true };
 async fn what_is_booked_is_stored_with_its_reservation() {
     let mut world = World::new().await;
     let work = world.claim().await;
-    let outcome = world.settler(NEITHER).settle(now(work.clone()), Purpose::Request);
+    let settler = world.settler(NEITHER);
+    let outcome = settler.settle(now(work.clone()), Purpose::Request);
     world.script.says(&[(201, &booked(&work.record.reference))]).await;
     assert!(answered(&outcome.await.unwrap(), 201));
+    assert_eq!(settler.outcomes().counts(), [(("createReservation", "answered"), 1)]);
     let State::Completed { answer, .. } = world.state(&work).await else { panic!("not completed") };
     let reservation = world.reservation(&work.record.reservation_id).await.unwrap();
     assert_eq!(answer.location, Some(format!("http://localhost/reservations/{}", reservation.id)));

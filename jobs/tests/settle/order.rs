@@ -8,7 +8,7 @@ use jobs::settle::{Assignment, Outcome};
 use sea_orm::ConnectionTrait as _;
 
 use super::booking::answer;
-use super::world::{BOTH, LOOK_UP_ONLY, SETTLES_AFTER_MS, World, booked, now};
+use super::world::{BOTH, LOOK_UP_ONLY, SETTLES_AFTER_MS, World, answered, booked, now};
 
 /// "Not there" was read while a send could still arrive, and is told when none can any more. It is as old as its question.
 #[tokio::test]
@@ -23,6 +23,21 @@ async fn what_a_look_up_says_is_as_old_as_the_moment_it_was_asked() {
     assert_eq!(world.script.asked(), ["GET"]);
 }
 
+/// What was too young to be believed at the take-over is old enough a moment later.
+#[tokio::test]
+async fn an_attempt_grows_older_while_it_works() {
+    let mut world = World::new().await;
+    let work = world.taken_over(SETTLES_AFTER_MS - 1000).await;
+    let reference = work.record.reference.clone();
+    let outcome = world.settler(LOOK_UP_ONLY).settle(now(work), Purpose::Request);
+    let look_up = world.script.arrives().await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    answer(look_up, 500, "{}").await;
+    world.script.says(&[(404, "{}"), (201, &booked(&reference))]).await;
+    assert!(answered(&outcome.await.unwrap(), 201));
+    assert_eq!(world.script.asked(), ["GET", "GET", "POST"]);
+}
+
 /// "Not there" is believed at once while the booking system recognises the key. When it is told, the key is forgotten, and a send
 /// would be another booking beside the first that may still arrive.
 #[tokio::test]
@@ -33,6 +48,19 @@ async fn a_key_that_was_forgotten_during_the_look_up_is_not_sent_again() {
     let look_up = world.script.arrives().await;
     tokio::time::sleep(Duration::from_millis(2000)).await;
     answer(look_up, 404, "{}").await;
+    assert_eq!(outcome.await.unwrap(), Outcome::Pending);
+    assert_eq!(world.script.asked(), ["GET"]);
+}
+
+/// The same, forgotten long before: "not there" is not even believed.
+#[tokio::test]
+async fn a_key_that_was_forgotten_before_the_look_up_is_not_sent_again() {
+    let mut world = World::new().await;
+    let work = world.claim().await;
+    world.execute("UPDATE idempotency_key SET created_at_ms = created_at_ms - 3600000").await;
+    let work = world.take_over(&work, Some(100)).await;
+    let outcome = world.forgetful(BOTH, SETTLES_AFTER_MS + 600_000).settle(now(work), Purpose::Recovery { rebook: true });
+    world.script.says(&[(404, "{}")]).await;
     assert_eq!(outcome.await.unwrap(), Outcome::Pending);
     assert_eq!(world.script.asked(), ["GET"]);
 }
